@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# pip warns when root installs; this is the project's own environment.
+export PIP_ROOT_USER_ACTION := ignore
+
+.PHONY: run test lint types contracts check bench soak lock clean
+
+run: $(VENV)/.ready
+	@$(BIN)/qosmanager demo
+
+test: check
+	$(BIN)/pytest
+
+check: lint types contracts
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+contracts: $(VENV)/.ready
+	$(BIN)/lint-imports
+
+# The environment is made anew when what it is made of has changed.
+$(VENV)/.ready: requirements/dev.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

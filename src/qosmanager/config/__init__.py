@@ -1,0 +1,1 @@
+"""What is wanted: settings, presets, and the reading of configuration files (specification, section 6)."""

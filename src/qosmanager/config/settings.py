@@ -1,0 +1,211 @@
+"""The settings of one agent, frozen (specification, section 6).
+
+Each field carries its unit, bounds and meaning in `Meta`; the parser, `config schema` and the reference are made from them. Field
+names are snake_case here and camelCase in files (`rename="camel"`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from qosmanager.model.qos import Level, Mode, Plugin
+
+
+def _meta(unit: str, doc: str, low: float | None = None, high: float | None = None) -> Meta:
+    """Describe a field: unit (percent, ratio, cores, bytes, duration, MB/min, number), bounds inclusive, meaning."""
+    extra: dict[str, str | float] = {"unit": unit}
+    if low is not None:
+        extra["low"] = low
+    if high is not None:
+        extra["high"] = high
+    return Meta(description=doc, extra=extra)
+
+
+Percent = Annotated[float, _meta("percent", "a score threshold, 0 to 100", 0, 100)]
+Ratio = Annotated[float, _meta("ratio", "share of the room that LS leaves", 0, 1)]
+EvictThreshold = Annotated[float, _meta("percent", "the plugin acts above this score", 0, 100)]
+
+
+class Strategy(Enum):
+    """How CPUSuppress computes its target: from LS requests and the level, or from a node utilisation."""
+
+    PRESSURE = "pressure"
+    USAGE = "usage"
+
+
+class Policy(Enum):
+    """What holds BE at its limit: a CFS quota, or a set of CPUs."""
+
+    CFS_QUOTA = "cfsQuota"
+    CPUSET = "cpuset"
+
+
+class Trigger(Enum):
+    """Whether CPUEvict needs score and SLO violation, or one of them."""
+
+    BOTH = "both"
+    EITHER = "either"
+
+
+class VictimOrder(Enum):
+    """First sort key among MemoryEvict's victims that do not leak."""
+
+    RSS = "rss"
+    PRIORITY = "priority"
+
+
+class Thresholds(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Lower bounds (inclusive) of MEDIUM, HIGH, CRITICAL and EMERGENCY; rising."""
+
+    low: Percent = 40.0
+    medium: Percent = 60.0
+    high: Percent = 75.0
+    critical: Percent = 90.0
+
+    def level(self, score: float) -> Level:
+        """Return the level of a score; compared after rounding to 9 digits."""
+        score = round(score, 9)
+        if score < self.low:
+            return Level.LOW
+        if score < self.medium:
+            return Level.MEDIUM
+        if score < self.high:
+            return Level.HIGH
+        return Level.CRITICAL if score < self.critical else Level.EMERGENCY
+
+
+class Smoothing(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Mean of the scores over a window; 0 switches it off."""
+
+    window: Annotated[float, _meta("duration", "window of the mean score; 0s is off, the usual value is 5m", 0, 3600)] = 0.0
+
+
+class Hysteresis(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """When the effective level may fall."""
+
+    margin: Annotated[float, _meta("percent", "points by which the score must be inside the lower level", 0, 20)] = 3.0
+    hold: Annotated[float, _meta("duration", "how long a fall must have been possible", 0, 300)] = 3.0
+
+
+class SystemReserved(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What the system keeps for itself at least."""
+
+    cpu: Annotated[float, _meta("cores", "reserved CPU", 0)] = 0.0
+    memory: Annotated[int, _meta("bytes", "reserved memory", 0)] = 0
+
+
+class SuppressRatio(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Share of the available CPU that BE gets at each effective level; not rising."""
+
+    low: Ratio = 1.0
+    medium: Ratio = 0.8
+    high: Ratio = 0.5
+    critical: Ratio = 0.3
+    emergency: Ratio = 0.1
+
+    def of(self, level: Level) -> float:
+        """Return the ratio at a level."""
+        return (self.low, self.medium, self.high, self.critical, self.emergency)[level.rank]
+
+
+class NodeQosResourceSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """NodeQOSResource."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+
+
+class SystemQosResourceSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """SystemQOSResource."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+
+
+class CpuBurstSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """CPUBurst."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+    burst_ratio: Annotated[float, _meta("number", "raised limit as a multiple of the pod's own", 1, 4)] = 1.5
+    burst_duration: Annotated[float, _meta("duration", "longest burst", 1, 600)] = 10.0
+    burst_cooldown: Annotated[float, _meta("duration", "pause of a pod after its burst", 0, 3600)] = 30.0
+    min_node_cpu_idle: Annotated[float, _meta("ratio", "no burst when less of the node is idle", 0, 0.5)] = 0.2
+
+
+class CpuSuppressSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """CPUSuppress."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+    suppress_ratio: SuppressRatio = SuppressRatio()
+    strategy: Annotated[Strategy, _meta("", "pressure: from LS requests and the level; usage: towards targetUtilization")] = (
+        Strategy.PRESSURE
+    )
+    target_utilization: Annotated[float, _meta("ratio", "node utilisation aimed at by strategy usage", 0.1, 1)] = 0.65
+    policy: Annotated[Policy, _meta("", "cfsQuota: a quota; cpuset: whole CPUs")] = Policy.CFS_QUOTA
+    min_cores: Annotated[float, _meta("cores", "BE never gets less", 0.01, 8)] = 0.1
+    relax_step: Annotated[float, _meta("ratio", "rise per second, as a share of the node's CPUs", 0.01, 1)] = 0.1
+
+
+class CpuEvictSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """CPUEvict."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+    evict_threshold: EvictThreshold = 90.0
+    evict_cooldown: Annotated[float, _meta("duration", "pause after an eviction that happened", 1, 3600)] = 60.0
+    trigger: Annotated[Trigger, _meta("", "both: score and SLO violation; either: one of them")] = Trigger.BOTH
+
+
+class MemoryEvictSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """MemoryEvict."""
+
+    mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
+    evict_threshold: EvictThreshold = 85.0
+    min_available: Annotated[float, _meta("ratio", "acts when less of the node's memory is available", 0, 0.5)] = 0.1
+    memory_growth_threshold: Annotated[float, _meta("MB/min", "a pod that grows faster is leaking; above 0", 0)] = 5.0
+    oom_score_adjust: Annotated[int, _meta("number", "oom_score_adj of BE processes", -1000, 1000)] = 1000
+    target_utilization: Annotated[float, _meta("ratio", "memory use that evictions aim at", 0.5, 0.95)] = 0.8
+    termination_timeout: Annotated[float, _meta("duration", "a victim that takes longer no longer holds back the next", 1, 600)] = 30.0
+    order: Annotated[VictimOrder, _meta("", "rss: largest first; priority: lowest priority first")] = VictimOrder.RSS
+
+
+class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """All of `qosManager:`."""
+
+    sync_period: Annotated[float, _meta("duration", "length of a cycle", 0.1, 60)] = 1.0
+    cpu_pressure: Thresholds = Thresholds()
+    memory_pressure: Thresholds = Thresholds(low=50.0, medium=70.0, high=80.0, critical=90.0)
+    io_pressure: Thresholds = Thresholds()
+    smoothing: Smoothing = Smoothing()
+    hysteresis: Hysteresis = Hysteresis()
+    ls_request_floor: Annotated[
+        float, _meta("ratio", "the LS request counts as at least this share of the CPUs; 0: the literal ratio", 0, 1)
+    ] = 0.25
+    evict_unlabelled: Annotated[bool, _meta("", "evict BestEffort pods without a QoS label too")] = False
+    system_reserved: SystemReserved = SystemReserved()
+    cpu_burst: CpuBurstSettings = CpuBurstSettings()
+    cpu_suppress: CpuSuppressSettings = CpuSuppressSettings()
+    cpu_evict: CpuEvictSettings = CpuEvictSettings()
+    memory_evict: MemoryEvictSettings = MemoryEvictSettings()
+    node_qos_resource: NodeQosResourceSettings = NodeQosResourceSettings()
+    system_qos_resource: SystemQosResourceSettings = SystemQosResourceSettings()
+    plugins: Annotated[tuple[Plugin, ...], _meta("", "plugins that run; the order is always that of the specification")] = tuple(Plugin)
+
+    def mode(self, plugin: Plugin) -> Mode:
+        """Return what a plugin may do: its own mode, and off when `plugins` leaves it out."""
+        return _MODE_OF[plugin](self) if plugin in self.plugins else Mode.OFF
+
+    @property
+    def stale_after(self) -> float:
+        """Age in seconds above which a node sample is not used (section 2)."""
+        return max(3.0, 3 * self.sync_period)
+
+
+_MODE_OF = {
+    Plugin.NODE_QOS_RESOURCE: lambda s: s.node_qos_resource.mode,
+    Plugin.SYSTEM_QOS_RESOURCE: lambda s: s.system_qos_resource.mode,
+    Plugin.CPU_BURST: lambda s: s.cpu_burst.mode,
+    Plugin.CPU_SUPPRESS: lambda s: s.cpu_suppress.mode,
+    Plugin.CPU_EVICT: lambda s: s.cpu_evict.mode,
+    Plugin.MEMORY_EVICT: lambda s: s.memory_evict.mode,
+}

@@ -1,0 +1,91 @@
+"""The engine's whole memory between two cycles; it round-trips through JSON (specification, sections 2, 8 and 10).
+
+Times are seconds on the snapshot's clock. A person sets by hand what section 8 shows; the rest the engine keeps for itself.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qosmanager.model.qos import Level
+
+
+class Burst(Struct, frozen=True, kw_only=True):
+    """A raised LS limit that is in force. `started` None counts as long ago."""
+
+    pod: str
+    base_limit: float
+    limit: float
+    uid: str = ""
+    started: float | None = None
+    calm_since: float | None = None
+    observed: bool = False  # decided in observe mode: not in the kernel
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """What rules over the last seconds look back at: kept for 5 s."""
+
+    time: float
+    cpu_score: float
+    cpu_percent: float | None = None
+    system_usage: float | None = None
+    demand: dict[str, float] = {}  # LS pod -> cores
+
+
+class Bucket(Struct, frozen=True, kw_only=True):
+    """A slice of the smoothing window: sums of the scores and how many cycles they hold."""
+
+    start: float
+    count: int
+    cpu: float
+    memory: float
+
+
+class Pending(Struct, frozen=True, kw_only=True):
+    """A victim that is not yet gone: counted as released, so that nobody else goes for the same shortage."""
+
+    pod: str
+    since: float | None
+    uid: str = ""
+    cpu: float = 0.0
+    memory: int = 0
+
+
+class Watch(Struct, frozen=True, kw_only=True):
+    """An action whose effect is still to be seen; `before` is the reading it should change."""
+
+    plugin: str
+    kind: str
+    target: str
+    since: float | None
+    value: float | None = None
+    before: float | None = None
+    files: tuple[str, ...] = ()
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """Whole memory of the engine. The empty state is a fresh start."""
+
+    time: float | None = None  # of the last cycle
+    be_limit: float | None = None  # cores in force for all BE; None: none, or unlimited
+    be_cpus: str | None = None  # cpuset in force under policy cpuset
+    suppress_level: Level | None = None
+    suppress_since: float | None = None
+    below_since: float | None = None
+    memory_short: bool = False
+    cooldown_until: dict[str, float | None] = {}
+    burst_cooldown_until: dict[str, float | None] = {}
+    bursts: tuple[Burst, ...] = ()
+    recent: tuple[Moment, ...] = ()
+    smoothing: tuple[Bucket, ...] = ()
+    system_usage: float | None = None  # last measured, 5 s mean
+    score_above_since: float | None = None  # CPU score above CPUEvict's threshold
+    evict_rounds: int = 0  # CPUEvict rounds since the SLO signal was last ok
+    pending: tuple[Pending, ...] = ()
+    victim_ended: float | None = None
+    terminating_since: dict[str, float] = {}
+    last_move: int = 0  # of the BE limit: +1 rise, -1 fall
+    reversals: tuple[float, ...] = ()
+    oscillating: bool = False
+    floor_since: float | None = None  # BE held at minCores since
+    watches: tuple[Watch, ...] = ()

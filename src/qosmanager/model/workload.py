@@ -1,0 +1,77 @@
+"""Who runs here and where: a workload's specification and its place in the cgroup tree (specification, sections 1, 9 and 11)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qosmanager.model.qos import QoS
+
+
+class CgroupFile(Struct, frozen=True, order=True):
+    """One kernel file: controller ("cpu", "cpuset", "memory", "freezer", "unified"), group relative to the root, file name.
+
+    The controller says which hierarchy; on a pure v2 host all of them lie in the one tree.
+    """
+
+    controller: str
+    group: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.controller}:/{self.group}/{self.name}"
+
+
+class LatencySource(Struct, frozen=True):
+    """Where a pod's p99 comes from: a Prometheus endpoint and the name of its histogram (seconds)."""
+
+    url: str
+    histogram: str
+
+
+class Container(Struct, frozen=True):
+    """A container's group below its pod's group."""
+
+    name: str
+    cgroup: str
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """A pod as declared: its class, its claims, its group. `cgroup` is relative to the cgroup root, without a leading slash.
+
+    `cpu_limit` None: unlimited or not declared; the sampler then reads the kernel's own. `grace` in seconds.
+    """
+
+    name: str
+    qos: QoS
+    cgroup: str
+    namespace: str = "default"
+    uid: str = ""
+    priority: int = 0
+    created: float | None = None
+    critical: bool = False
+    terminating: bool = False
+    owner: str | None = None
+    labelled: bool = True
+    cpu_request: float | None = None
+    cpu_limit: float | None = None
+    memory_request: int | None = None
+    memory_limit: int | None = None
+    slo_p99: float | None = None  # seconds
+    latency: LatencySource | None = None
+    grace: float = 30.0
+    containers: tuple[Container, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """Where this cycle's pods lie, for the hands that act: pods by key, the group that holds all BE and nothing else (or None),
+    the throttled ratio of each container group, and the CPUs a BE cpuset may hold at most."""
+
+    workloads: dict[str, Workload]
+    be_parent: str | None = None
+    throttled: dict[str, float] = {}  # container cgroup -> throttled ratio
+    kubelet_owned: bool = False  # be_parent is kubelet's: cpu.idle must never be put on it

@@ -1,0 +1,111 @@
+"""What the core needs from outside, as Protocols. Implementations stand in linux/ (and in the tests, over real files)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from qosmanager.model.actions import Evict
+from qosmanager.model.snapshot import PodLatency, Snapshot
+from qosmanager.model.workload import CgroupFile, Placement, Workload
+
+
+class Clock(Protocol):
+    """Time. Rates and timers use `monotonic`; `wall` is for people and for creation times."""
+
+    def monotonic(self) -> float: ...
+
+    def wall(self) -> float: ...
+
+
+class Readings(Protocol):
+    """The node as measured now (section 3)."""
+
+    def sample(self) -> tuple[Snapshot, Placement]: ...
+
+
+class Workloads(Protocol):
+    """Who runs here now (StatesInformer's sources)."""
+
+    def list(self) -> tuple[Workload, ...]: ...
+
+
+class Latencies(Protocol):
+    """The last known latency of each pod with a source; never blocks the cycle."""
+
+    def watch(self, workloads: tuple[Workload, ...]) -> None: ...
+
+    def latest(self, key: str) -> PodLatency | None: ...
+
+
+class KernelFiles(Protocol):
+    """The cgroup files. Every method raises OSError with the kernel's errno; ENOENT and ENODEV mean the group is gone."""
+
+    def version(self, controller: str) -> int | None:
+        """1 or 2; None: this controller cannot be used here."""
+
+    def read(self, file: CgroupFile) -> str: ...
+
+    def write(self, file: CgroupFile, text: str) -> None: ...
+
+    def inode(self, controller: str, group: str) -> int: ...
+
+    def children(self, controller: str, group: str) -> list[str]:
+        """Names (not paths) of the groups right below, sorted."""
+
+    def pids(self, controller: str, group: str) -> list[int]:
+        """Processes of the group itself, not of those below it."""
+
+
+class JournalEntry(Struct, frozen=True, kw_only=True):
+    """An original and what we wrote over it. `written` holds the value in force and, around a write, the intended one."""
+
+    file: CgroupFile
+    inode: int
+    original: str
+    written: tuple[str, ...]
+
+
+class OomEntry(Struct, frozen=True, kw_only=True):
+    """oom_score_adj of one BE group's processes: `value` is ours, `original` that of processes born since."""
+
+    group: str
+    inode: int
+    value: int
+    original: int
+    processes: dict[str, int] = {}  # "pid:starttime" -> original
+
+
+class JournalRecord(Struct, frozen=True, kw_only=True):
+    """The whole journal, rewritten by rename. `lease_until` is CLOCK_BOOTTIME seconds; None: an agent lives."""
+
+    boot_id: str
+    entries: tuple[JournalEntry, ...] = ()
+    oom: tuple[OomEntry, ...] = ()
+    lease_until: float | None = None
+    state: bytes | None = None  # the engine's state as JSON, so that a successor goes on where this one stopped
+
+
+class Journal(Protocol):
+    """Durable memory of what was changed (tmpfs)."""
+
+    def load(self) -> JournalRecord | None: ...
+
+    def save(self, record: JournalRecord) -> None: ...
+
+
+class EvictionProgress(Struct, frozen=True):
+    """`done`: no process is left. `error`: why it cannot be done."""
+
+    done: bool
+    error: str = ""
+
+
+class Evictions(Protocol):
+    """Ends pods. `begin` returns at once (an error text, or "" when it is under way); `poll` drives and reports."""
+
+    def begin(self, action: Evict, workload: Workload, now: float) -> str: ...
+
+    def poll(self, now: float) -> dict[str, EvictionProgress]:
+        """Progress by pod key; a pod that is reported done or failed is reported once."""
