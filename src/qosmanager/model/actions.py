@@ -148,6 +148,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     target: str
     result: Result
     action: int | None = None
+    pod: str | None = None  # key of the pod it is about; None: all of BE, or the node
     before: str | None = None
     after: str | None = None
     detail: str = ""
