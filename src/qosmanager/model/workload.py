@@ -67,6 +67,39 @@ class Workload(Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
+class WorkloadRule(Struct, frozen=True, kw_only=True):
+    """A declaration of a workload file (section 11). Fields mean what they mean in `Workload`; `None` is not declared.
+
+    `cgroup` is relative to the cgroup root. Its last component, and only that, may be a shell pattern (`*`, `?`, `[...]`): then each
+    matching group is a pod of its own, named `<name>-<group>`, and a group that another rule names in full belongs to that rule.
+    """
+
+    name: str
+    qos: QoS
+    cgroup: str
+    namespace: str = "default"
+    priority: int = 0
+    critical: bool = False
+    owner: str | None = None
+    cpu_request: float | None = None
+    cpu_limit: float | None = None
+    memory_request: int | None = None
+    memory_limit: int | None = None
+    slo_p99: float | None = None  # seconds
+    latency: LatencySource | None = None
+    grace: float = 30.0  # seconds
+
+    @property
+    def key(self) -> str:
+        """namespace/name; with a pattern, the prefix of its pods' keys."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the rule stands for every group that matches."""
+        return any(character in "*?[" for character in self.cgroup)
+
+
 class Placement(Struct, frozen=True, kw_only=True):
     """Where this cycle's pods lie, for the hands that act: pods by key, the group that holds all BE and nothing else (or None),
     the throttled ratio of each container group, and the CPUs a BE cpuset may hold at most."""
