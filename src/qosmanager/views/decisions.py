@@ -1,0 +1,178 @@
+"""The last decisions and events with their reasons, results and later outcomes, for /decisions and `explain` (specification, section 10).
+
+In: each cycle's record, and events that no record holds (a refused reload). Out: `Entry` values, oldest first. One writer, many readers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from threading import Lock
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.model.actions import Outcome, Receipt
+from qosmanager.model.qos import Level
+from qosmanager.model.record import CycleRecord
+from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
+from qosmanager.views.figures import iso, topic
+
+CAPACITY = 500
+
+
+class ReceiptView(Struct, frozen=True, kw_only=True):
+    """One write or eviction: the file or pod, what came of it, the texts before and after."""
+
+    target: str
+    result: str
+    before: str | None
+    after: str | None
+    detail: str
+
+
+class OutcomeView(Struct, frozen=True, kw_only=True):
+    """The latest verdict on the action, and the numbers behind it."""
+
+    time: str
+    verdict: str
+    detail: str
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A decision (`type` "action") or something that happened ("event"); `kind` is the action's kind or the event's name.
+
+    `subject` is a pod's key, a file, "BE" or "node". `since` is the cycle's time on the agent's clock, by which outcomes find it.
+    """
+
+    number: int
+    cycle: int | None
+    time: str
+    type: str
+    kind: str
+    subject: str
+    reason: str
+    plugin: str | None = None
+    amount: str = ""
+    mode: str | None = None
+    result: str | None = None
+    receipts: tuple[ReceiptView, ...] = ()
+    outcome: OutcomeView | None = None
+    since: float | None = None
+
+
+class Decisions:
+    """A bounded memory of what was decided and of what happened."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._entries: deque[Entry] = deque(maxlen=capacity)
+        self._lock = Lock()
+        self._number = 0
+        self._level: Level | None = None
+        self._degraded: frozenset[str] = frozenset()
+
+    def observe(self, record: CycleRecord) -> None:
+        """Take in one cycle: its actions, its events, its verdicts on earlier actions."""
+        with self._lock:
+            for outcome in record.outcomes:
+                self._settle(outcome, record.wall)
+            self._changes(record)
+            for receipt in foreign(record):
+                kind = "conflict" if is_conflict(receipt) else "drift"
+                self._happened(record, kind, receipt.target, _drift(receipt))
+            for failure in record.plan.failures:
+                self._happened(record, "plugin_failed", failure.plugin.value, failure.error)
+            for effect in effects(record):
+                self._decided(record, effect)
+
+    def event(self, wall: float, kind: str, about: str, reason: str) -> None:
+        """Add something that no cycle's record holds, for example a refused reload."""
+        with self._lock:
+            self._entries.append(
+                Entry(number=self._next(), cycle=None, time=iso(wall), type="event", kind=kind, subject=about, reason=reason)
+            )
+
+    def last(self, count: int, pod: str | None = None) -> tuple[Entry, ...]:
+        """Return the last `count` entries, oldest first; with `pod` only those about that pod (its key, namespace/name)."""
+        with self._lock:
+            found = [entry for entry in self._entries if pod is None or entry.subject == pod]
+        return tuple(found[-count:]) if count else ()
+
+    def _changes(self, record: CycleRecord) -> None:
+        level = record.assessment.effective_level
+        if level is not self._level:
+            cpu = record.assessment.cpu
+            terms = ", ".join(f"{factor.name} {factor.points:.1f}" for factor in cpu.factors if factor.points is not None)
+            before = f"from {self._level.value} " if self._level else ""
+            self._happened(record, "level", "node", f"{before}to {level.value}: CPU score {cpu.score:.1f} ({terms})")
+            self._level = level
+        degraded = {topic(reason): reason for reason in record.plan.degraded}
+        for name in sorted(degraded.keys() - self._degraded):
+            self._happened(record, "degraded", "node", degraded[name])
+        for name in sorted(self._degraded - degraded.keys()):
+            self._happened(record, "recovered", "node", name)
+        self._degraded = frozenset(degraded)
+
+    def _decided(self, record: CycleRecord, effect: Effect) -> None:
+        action = effect.action
+        self._entries.append(
+            Entry(
+                number=self._next(),
+                cycle=record.number,
+                time=iso(record.wall),
+                type="action",
+                kind=effect.kind,
+                subject=subject(action),
+                reason=action.reason,
+                plugin=action.plugin.value,
+                amount=amount(action),
+                mode=action.mode.value,
+                result=effect.result.value if effect.result else None,
+                receipts=tuple(
+                    ReceiptView(target=r.target, result=r.result.value, before=r.before, after=r.after, detail=r.detail)
+                    for r in effect.receipts
+                ),
+                since=record.snapshot.time,
+            )
+        )
+
+    def _settle(self, outcome: Outcome, wall: float) -> None:
+        for index in range(len(self._entries) - 1, -1, -1):
+            entry = self._entries[index]
+            if _is_about(entry, outcome):
+                view = OutcomeView(time=iso(wall), verdict=outcome.verdict.value, detail=outcome.detail)
+                self._entries[index] = replace(entry, outcome=view)
+                return
+
+    def _happened(self, record: CycleRecord, kind: str, about: str, reason: str) -> None:
+        self._entries.append(
+            Entry(
+                number=self._next(),
+                cycle=record.number,
+                time=iso(record.wall),
+                type="event",
+                kind=kind,
+                subject=about,
+                reason=reason,
+                since=record.snapshot.time,
+            )
+        )
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+def _is_about(entry: Entry, outcome: Outcome) -> bool:
+    if entry.type != "action" or entry.plugin != outcome.plugin.value or entry.kind != outcome.kind:
+        return False
+    if entry.subject not in ("BE", outcome.target):
+        return False
+    if outcome.since is None or entry.since is None:
+        return True
+    return math.isclose(entry.since, outcome.since, abs_tol=1e-6)
+
+
+def _drift(receipt: Receipt) -> str:
+    change = f"{receipt.before} -> {receipt.after}" if receipt.before is not None or receipt.after is not None else ""
+    return " ".join(part for part in (receipt.detail, change) if part)

@@ -1,0 +1,146 @@
+"""The log lines of a cycle (specification, section 7): `key=value` pairs that grep well.
+
+In: a cycle's record and the one before. Out: (severity, line) pairs, to be written by whoever logs. A value with spaces is quoted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from enum import IntEnum
+
+from qosmanager.model.actions import Evict, Result
+from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.record import CycleRecord
+from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
+from qosmanager.views.figures import MIB, short, topic
+from qosmanager.views.status import be_usage
+
+
+class Severity(IntEnum):
+    """How loud a line is; the numbers are those of the standard library's logging."""
+
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+Line = tuple[Severity, str]
+
+
+def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
+    """Return the cycle's own line first, then what happened in it. `previous` None: this is the first cycle."""
+    done = effects(record)
+    return [
+        (Severity.INFO, _cycle(record)),
+        *_actions(done),
+        *_evictions(done),
+        *_foreign(record),
+        *_outcomes(record),
+        *_degraded(record, previous),
+        *((Severity.ERROR, pairs("PluginFailed", plugin=f.plugin.value, error=f.error)) for f in record.plan.failures),
+    ]
+
+
+def pairs(event: str, **fields: object) -> str:
+    """Return one structured line: the event's name and `key=value` pairs in the order given."""
+    return " ".join((event, *(f"{key}={_text(value)}" for key, value in fields.items())))
+
+
+def _text(value: object) -> str:
+    text = str(value)
+    return text if text and not any(char.isspace() or char in '"=' for char in text) else json.dumps(text, ensure_ascii=False)
+
+
+def _cycle(record: CycleRecord) -> str:
+    assessment, state = record.assessment, record.state
+    return pairs(
+        "cycle",
+        number=record.number,
+        cpu_pressure=f"{assessment.cpu.score:.1f}",
+        memory_pressure=f"{assessment.memory.score:.1f}",
+        io_pressure=f"{assessment.io.score:.1f}",
+        level=assessment.effective_level.value,
+        slo=assessment.slo.value,
+        be_limit=state.be_cpus or short(state.be_limit),
+        be_usage=short(be_usage(record.snapshot.pods)),
+        actions=len(record.plan.actions),
+        ms=f"{record.durations['total']:.1f}" if "total" in record.durations else "-",
+    )
+
+
+def _actions(done: tuple[Effect, ...]) -> list[Line]:
+    return [
+        (
+            Severity.WARNING if effect.result in (Result.FAILED, Result.REFUSED) else Severity.INFO,
+            pairs(
+                effect.action.plugin.value,
+                action=effect.kind,
+                subject=subject(effect.action),
+                set=amount(effect.action) or "-",
+                result=_result(effect),
+                reason=effect.action.reason,
+            ),
+        )
+        for effect in done
+    ]
+
+
+def _result(effect: Effect) -> str:
+    if effect.action.mode is not Mode.ENFORCE:
+        return "observed"
+    return effect.result.value if effect.result else "unknown"
+
+
+def _evictions(done: tuple[Effect, ...]) -> list[Line]:
+    """One summary per plugin that evicted: number of pods and what they give back, cores or MiB, with two decimals."""
+    victims: dict[Plugin, list[Evict]] = defaultdict(list)
+    for effect in done:
+        if effect.done and isinstance(effect.action, Evict):
+            victims[effect.action.plugin].append(effect.action)
+    lines = []
+    for plugin, evicted in victims.items():
+        if plugin is Plugin.CPU_EVICT:
+            freed = {"freed_cores": f"{sum(action.cpu or 0.0 for action in evicted):.2f}"}
+        else:
+            freed = {"freed_mib": f"{sum(action.memory or 0 for action in evicted) / MIB:.2f}"}
+        lines.append(
+            (Severity.WARNING, pairs(plugin.value, evicted=len(evicted), **freed, pods=",".join(action.pod for action in evicted)))
+        )
+    return lines
+
+
+def _foreign(record: CycleRecord) -> list[Line]:
+    return [
+        (
+            Severity.ERROR if is_conflict(receipt) else Severity.WARNING,
+            pairs(
+                "conflict" if is_conflict(receipt) else "drift",
+                file=receipt.target,
+                before=receipt.before if receipt.before is not None else "-",
+                after=receipt.after if receipt.after is not None else "-",
+                detail=receipt.detail or "-",
+            ),
+        )
+        for receipt in foreign(record)
+    ]
+
+
+def _outcomes(record: CycleRecord) -> list[Line]:
+    return [
+        (
+            Severity.INFO,
+            pairs("outcome", plugin=o.plugin.value, action=o.kind, target=o.target, verdict=o.verdict.value, detail=o.detail or "-"),
+        )
+        for o in record.outcomes
+    ]
+
+
+def _degraded(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
+    """Said once when it begins and once when it ends, not every cycle."""
+    now = {topic(reason): reason for reason in record.plan.degraded}
+    before = {topic(reason) for reason in previous.plan.degraded} if previous else set()
+    return [
+        *((Severity.WARNING, pairs("degraded", reason=reason)) for name, reason in now.items() if name not in before),
+        *((Severity.INFO, pairs("recovered", reason=name)) for name in sorted(before - now.keys())),
+    ]
