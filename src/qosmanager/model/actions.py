@@ -39,7 +39,7 @@ class SetBeCpuLimit(Basis, frozen=True, kw_only=True, tag="set_be_cpu_limit", ta
 
 
 class RestoreBeCpuLimit(Basis, frozen=True, kw_only=True, tag="restore_be_cpu_limit", tag_field="kind"):
-    """Put the BE groups' own limits and cpusets back."""
+    """Put the BE groups' own CPU limits (quotas) back."""
 
 
 class SetBeCpuset(Basis, frozen=True, kw_only=True, tag="set_be_cpuset", tag_field="kind"):
@@ -49,7 +49,7 @@ class SetBeCpuset(Basis, frozen=True, kw_only=True, tag="set_be_cpuset", tag_fie
 
 
 class RestoreBeCpuset(Basis, frozen=True, kw_only=True, tag="restore_be_cpuset", tag_field="kind"):
-    """Put the BE groups' own cpuset back: the policy is no longer `cpuset`."""
+    """Put the BE groups' own cpusets back: CPUSuppress is off, or its policy is no longer `cpuset`."""
 
 
 class Evict(Basis, frozen=True, kw_only=True, tag="evict", tag_field="kind"):

@@ -29,11 +29,21 @@ class Pressure(Struct, frozen=True, kw_only=True):
     mean: float | None = None
 
 
+class MatrixInputs(Struct, frozen=True, kw_only=True):
+    """Usage percents (not scores), the CPU trend in points per minute, and whether some LS pod's latency rises."""
+
+    cpu_percent: float
+    memory_percent: float
+    cpu_trend: float
+    latency_rising: bool
+
+
 class Matrix(Struct, frozen=True):
-    """First matching row of the decision matrix."""
+    """First matching row of the decision matrix, and what it was matched with."""
 
     priority: Level
     action: MatrixAction
+    inputs: MatrixInputs
 
 
 class OomRisk(Struct, frozen=True, kw_only=True):
@@ -45,13 +55,18 @@ class OomRisk(Struct, frozen=True, kw_only=True):
 
 
 class Assessment(Struct, frozen=True, kw_only=True):
-    """The whole judgement of one snapshot."""
+    """The whole judgement of one snapshot.
+
+    `raw_level` is that of this moment, `steady_level` the one a rise goes to (medians of 3 s below CRITICAL), `effective_level`
+    the one BE is held at.
+    """
 
     cpu: Pressure
     memory: Pressure
     io: Pressure
     matrix: Matrix
     raw_level: Level
+    steady_level: Level
     effective_level: Level
     slo: Slo
     oom: OomRisk

@@ -60,7 +60,7 @@ class Watch(Struct, frozen=True, kw_only=True):
     since: float | None
     value: float | None = None
     before: float | None = None
-    files: tuple[str, ...] = ()
+    pending: bool = False  # reported as pending already
 
 
 class State(Struct, frozen=True, kw_only=True):
@@ -68,7 +68,8 @@ class State(Struct, frozen=True, kw_only=True):
 
     time: float | None = None  # of the last cycle
     be_limit: float | None = None  # cores in force for all BE; None: none, or unlimited
-    be_cpus: str | None = None  # cpuset in force under policy cpuset
+    be_cpus: str | None = None  # cpuset in force under policy cpuset; the quota then holds only below one core
+    be_observed: bool = False  # the BE limit was decided in observe mode: not in the kernel
     suppress_level: Level | None = None
     suppress_since: float | None = None
     below_since: float | None = None

@@ -1,0 +1,39 @@
+"""What BE may have: the target of CPUSuppress before it is approached (specification, section 5.4)."""
+
+from __future__ import annotations
+
+from qosmanager.config.settings import Strategy
+from qosmanager.decide.facts import Draft, Facts
+from qosmanager.model.qos import Level
+
+
+def room_beside_demand(facts: Facts, draft: Draft) -> float:
+    """Return node_available less what the LS pods want or were granted, in cores: more than this never fits the node.
+
+    A pod whose usage is not measured and was not in the last seconds takes its request.
+    """
+    largest = facts.largest_demands(draft.state)
+    taken = 0.0
+    for pod in facts.census.ls:
+        wanted = largest.get(pod.key, pod.cpu.request or 0.0)
+        taken += max(wanted, draft.granted.get(pod.key, 0.0))
+    return draft.resources.node_available - taken
+
+
+def be_target(facts: Facts, draft: Draft, level: Level) -> float:
+    """Return the clamped target for all BE at a level, in cores, at least minCores."""
+    wanted = settings_target(facts, draft, level)
+    return max(facts.settings.cpu_suppress.min_cores, min(wanted, room_beside_demand(facts, draft)))
+
+
+def settings_target(facts: Facts, draft: Draft, level: Level) -> float:
+    """Return the strategy's own target before the clamps, in cores."""
+    settings = facts.settings.cpu_suppress
+    if settings.strategy is Strategy.USAGE:
+        return facts.cpus * settings.target_utilization - facts.census.ls_usage - draft.resources.system_reserved
+    return (draft.resources.node_available - ls_claim(facts, draft)) * settings.suppress_ratio.of(level)
+
+
+def ls_claim(facts: Facts, draft: Draft) -> float:
+    """Return the sum over LS pods of max(request, granted burst limit), in cores."""
+    return sum(max(pod.cpu.request or 0.0, draft.granted.get(pod.key, 0.0)) for pod in facts.census.ls)

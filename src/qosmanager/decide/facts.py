@@ -1,0 +1,121 @@
+"""What every plugin sees, and the draft that it adds to (specification, section 5)."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.config.settings import Settings
+from qosmanager.model.actions import Action, PluginFailure, Refusal, Resources, Standing
+from qosmanager.model.assessment import Assessment
+from qosmanager.model.census import Census, demand
+from qosmanager.model.qos import Level, Plugin
+from qosmanager.model.snapshot import Pod, Snapshot
+from qosmanager.model.state import State
+
+_DEMAND_OVER = 3.0  # seconds over which the largest demand of a pod holds
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """One cycle's inputs. `before` is the state at its start, `dt` the time since the last cycle in seconds."""
+
+    snapshot: Snapshot
+    census: Census
+    assessment: Assessment
+    settings: Settings
+    before: State
+    dt: float
+
+    @property
+    def now(self) -> float | None:
+        return self.snapshot.time
+
+    @property
+    def cpus(self) -> float:
+        return self.snapshot.node.cpus
+
+    @property
+    def node_usage(self) -> float:
+        """The node's CPU usage in cores. Only read where decide() has made sure that it is measured."""
+        usage = self.snapshot.node.cpu_usage
+        assert usage is not None
+        return usage
+
+    def elapsed(self, since: float | None) -> float:
+        """Return the seconds since a moment; infinite where the moment or the present is not known (section 8)."""
+        if since is None or self.now is None:
+            return math.inf
+        return self.now - since
+
+    def is_over(self, until: float | None) -> bool:
+        """Tell whether a cooldown is over; at equality it is."""
+        return until is None or self.now is None or self.now >= until
+
+    def has_held(self, since: float | None, seconds: float) -> bool:
+        """Tell whether something has held for some seconds (inclusive)."""
+        return round(self.elapsed(since) - seconds, 9) >= 0
+
+    def largest_demands(self, state: State) -> dict[str, float]:
+        """Return each LS pod's largest demand of the last 3 s, the present one included, in cores."""
+        largest: dict[str, float] = {}
+        for moment in state.recent:
+            if self.now is None or self.now - moment.time < _DEMAND_OVER:
+                for key, cores in moment.demand.items():
+                    largest[key] = max(cores, largest.get(key, 0.0))
+        return largest
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """The plan in the making and the state that goes with it. `granted` holds the raised limits in force, in cores by pod."""
+
+    state: State
+    level: Level
+    resources: Resources
+    actions: tuple[Action, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    failures: tuple[PluginFailure, ...] = ()
+    standing: Standing = Standing()
+    granted: dict[str, float] = {}
+
+    def act(self, *actions: Action) -> Draft:
+        """Return the draft with actions added."""
+        return replace(self, actions=self.actions + actions)
+
+    def refuse(self, plugin: Plugin, rule: str, reason: str, pod: str | None = None) -> Draft:
+        """Return the draft with a refusal added: what was not done, by which rule, in numbers."""
+        return replace(self, refusals=(*self.refusals, Refusal(plugin, pod, rule, reason)))
+
+    def remember(self, **changes: object) -> Draft:
+        """Return the draft with fields of the state replaced."""
+        return replace(self, state=replace(self.state, **changes))
+
+
+def ls_demand(facts: Facts, draft: Draft) -> dict[str, float]:
+    """Return the present demand of each measured LS pod in cores (section 3)."""
+    demands = ((pod.key, demand(pod, draft.granted.get(pod.key))) for pod in facts.census.ls)
+    return {key: cores for key, cores in demands if cores is not None}
+
+
+def is_terminating(pod: Pod, state: State) -> bool:
+    """Tell whether a pod is on its way out: it says so itself, or it is a victim that has not gone yet."""
+    return pod.terminating or any(victim.pod == pod.key and victim.uid == pod.uid for victim in state.pending)
+
+
+def cpu_held(pod: Pod) -> float:
+    """Return what a victim's end frees in cores: the larger of its usage and its 5-minute mean (section 5.5)."""
+    return max(pod.cpu.usage or 0.0, pod.cpu.usage_mean or 0.0)
+
+
+def may_be_evicted(facts: Facts, state: State, pod: Pod) -> str | None:
+    """Return None for a possible victim, else the reason why this BE pod is none (sections 1 and 5.5)."""
+    if is_terminating(pod, state):
+        return "it is terminating already"
+    if pod.critical:
+        return "it is critical"
+    if pod.owner in ("DaemonSet", "Node"):
+        return f"its owner is a {pod.owner}, which would start it again here"
+    if not pod.labelled and not facts.settings.evict_unlabelled:
+        return "it has no QoS label of its own and evictUnlabelled is false"
+    return None

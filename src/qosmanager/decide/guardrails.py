@@ -1,0 +1,51 @@
+"""The rules that no plan may break, checked on every plan before anybody acts on it (specification, section 5, invariant).
+
+The plugins keep them by construction; this is the second lock on the door. An action that breaks one is taken out and reported as a
+failure of its plugin.
+"""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from qosmanager.decide.facts import Draft, Facts
+from qosmanager.model.actions import Action, Evict, PluginFailure, RestoreCpuLimit, SetBeCpuLimit, SetBeCpuset, SetCpuLimit
+from qosmanager.model.qos import QoS, is_latency_sensitive
+from qosmanager.model.snapshot import Pod
+
+
+def guard(facts: Facts, draft: Draft) -> Draft:
+    """Return the draft without the actions that break a rule. Its state then goes back to what it was before the cycle."""
+    pods = {pod.key: pod for pod in facts.snapshot.pods}
+    broken = [(action, rule) for action in draft.actions if (rule := _broken_rule(action, pods)) is not None]
+    if not broken:
+        return draft
+    failures = tuple(PluginFailure(action.plugin, f"guardrail: {rule}: {action}") for action, rule in broken)
+    refused = {id(action) for action, _ in broken}
+    kept = tuple(action for action in draft.actions if id(action) not in refused)
+    return replace(draft, actions=kept, failures=draft.failures + failures, state=facts.before)
+
+
+def _broken_rule(action: Action, pods: dict[str, Pod]) -> str | None:
+    match action:
+        case Evict():
+            pod = pods.get(action.pod)
+            return None if pod is not None and pod.qos is QoS.BE and not pod.critical else "only BE pods that are not critical are evicted"
+        case SetCpuLimit():
+            pod = pods.get(action.pod)
+            if pod is None or not is_latency_sensitive(pod.qos):
+                return "only LS pods get a raised limit"
+            own = pod.cpu.limit
+            return None if own is not None and own <= action.cores < math.inf else "a burst is finite and never below the pod's own limit"
+        case RestoreCpuLimit():
+            pod = pods.get(action.pod)
+            own = pod.cpu.limit if pod is not None else None
+            return None if own is None or action.cores >= own else "no LS pod is lowered below its own limit"
+        case SetBeCpuLimit():
+            return None if 0 < action.cores < math.inf else "a BE limit is finite and above 0"
+        case SetBeCpuset():
+            return None if action.cpus else "a cpuset is never empty"
+        case _:
+            return None

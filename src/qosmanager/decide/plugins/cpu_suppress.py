@@ -1,0 +1,155 @@
+"""CPUSuppress: hold BE at what LS leaves, down at once and up slowly (specification, sections 4, 5.4 and 10)."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from qosmanager.config.settings import Policy, Strategy
+from qosmanager.decide.allowance import be_target, ls_claim, room_beside_demand
+from qosmanager.decide.cpu_list import choose_cpus, format_cpus
+from qosmanager.decide.facts import Draft, Facts
+from qosmanager.decide.level import hold_level
+from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
+from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.snapshot import CpuId
+from qosmanager.model.state import State
+
+_DEAD_BAND = 0.01
+_MINUTE = 60.0
+_STARVING_AFTER = 600.0  # seconds at the floor
+_TOO_MANY_REVERSALS = 4  # a minute
+_PLUGIN = Plugin.CPU_SUPPRESS
+
+
+def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
+    """Hold the level, compute the target, approach it, and write it as a quota or as CPUs."""
+    mode = facts.settings.mode(_PLUGIN)
+    draft = _release_if_not_wanted(draft, mode)
+    if mode is Mode.OFF:
+        return draft.remember(suppress_level=None, suppress_since=None, below_since=None)
+    held = hold_level(facts, draft)
+    draft = replace(draft, level=held.level)
+    draft = draft.remember(suppress_level=held.level, suppress_since=held.since, below_since=held.below_since)
+    draft = draft.remember(be_observed=mode is Mode.OBSERVE, oscillating=_oscillating(facts, draft.state))
+    target = be_target(facts, draft, held.level)
+    limit, draft = _approach(facts, draft, target)
+    draft = _write(facts, draft, limit, _reason(facts, draft, target, limit))
+    return _report_starving(facts, draft, limit)
+
+
+def _release_if_not_wanted(draft: Draft, mode: Mode) -> Draft:
+    """Put BE's own limits back when the plugin no longer enforces and its limit is in the kernel, and forget an observed one."""
+    state = draft.state
+    observed = state.be_observed
+    if (state.be_limit is None and state.be_cpus is None) or mode is (Mode.OBSERVE if observed else Mode.ENFORCE):
+        return draft
+    reason = f"CPUSuppress is set to {mode.value}"
+    if not observed and (state.be_cpus is None or _quota_holds(state.be_limit)):
+        draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason=reason))
+    if not observed and state.be_cpus is not None:
+        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason=reason))
+    return draft.remember(be_limit=None, be_cpus=None, be_observed=False, last_move=0, floor_since=None)
+
+
+def _quota_holds(limit: float | None) -> bool:
+    """Tell whether under policy cpuset the quota is in force as well: below one core."""
+    return limit is not None and is_above(1.0, limit)
+
+
+def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
+    """Return the limit to be in force and the draft with the move remembered: falls at once, rises step by step."""
+    settings, limit = facts.settings.cpu_suppress, draft.state.be_limit
+    if limit is None or math.isinf(limit):
+        return target, draft
+    if is_above(limit, target):
+        return (target, _moved(facts, draft, -1)) if is_at_least(limit - target, _DEAD_BAND * limit) else (limit, draft)
+    if not is_at_least(target - limit, _DEAD_BAND * facts.cpus) or not is_above(target, limit):
+        return limit, draft
+    if draft.failures:
+        return limit, draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nothing is relaxed")
+    if facts.census.unmeasured:
+        names = ", ".join(facts.census.unmeasured[:3])
+        return limit, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
+    step = settings.relax_step * facts.cpus * facts.dt * (0.5 if draft.state.oscillating else 1.0)
+    return min(target, limit + step), _moved(facts, draft, 1)
+
+
+def _moved(facts: Facts, draft: Draft, direction: int) -> Draft:
+    state = draft.state
+    if state.last_move == -direction and facts.now is not None:
+        draft = draft.remember(reversals=(*_last_minute(facts, state), facts.now))
+    return draft.remember(last_move=direction)
+
+
+def _last_minute(facts: Facts, state: State) -> tuple[float, ...]:
+    return tuple(moment for moment in state.reversals if facts.elapsed(moment) < _MINUTE)
+
+
+def _oscillating(facts: Facts, state: State) -> bool:
+    """More than 4 reversals in a minute begin an oscillation; a minute without one ends it (section 10)."""
+    reversals = len(_last_minute(facts, state))
+    return reversals > _TOO_MANY_REVERSALS or (state.oscillating and reversals > 0)
+
+
+def _write(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
+    mode = facts.settings.mode(_PLUGIN)
+    state = draft.state
+    by_cpuset = facts.settings.cpu_suppress.policy is Policy.CPUSET
+    quota_before = state.be_limit if state.be_cpus is None or _quota_holds(state.be_limit) else None
+    quota = limit if not by_cpuset or _quota_holds(limit) else None
+    cpus = _cpus(facts, limit) if by_cpuset else None
+    if cpus is not None and cpus != state.be_cpus:
+        draft = draft.act(SetBeCpuset(plugin=_PLUGIN, reason=reason, mode=mode, cpus=cpus))
+    if quota is not None and quota != quota_before:
+        draft = draft.act(SetBeCpuLimit(plugin=_PLUGIN, reason=reason, mode=mode, cores=quota))
+    if quota is None and quota_before is not None:
+        draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason="the CPUs hold BE instead of the quota", mode=mode))
+    if cpus is None and state.be_cpus is not None:
+        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason="the policy is cfsQuota", mode=mode))
+    return draft.remember(be_limit=limit, be_cpus=cpus)
+
+
+def _cpus(facts: Facts, limit: float) -> str:
+    node = facts.snapshot.node
+    topology = node.topology or tuple(CpuId(cpu, core=cpu) for cpu in range(math.ceil(node.cpus)))
+    exclusive = frozenset(cpu for pod in facts.census.ls for cpu in pod.exclusive_cpus)
+    # When every CPU is exclusive there is none to give; the quota alone must hold then, on all of them.
+    return format_cpus(choose_cpus(topology, max(1, math.ceil(round(limit, 9))), exclusive) or (cpu.cpu for cpu in topology))
+
+
+def _reason(facts: Facts, draft: Draft, target: float, limit: float) -> str:
+    settings, resources = facts.settings.cpu_suppress, draft.resources
+    level = draft.level
+    if settings.strategy is Strategy.USAGE:
+        origin = (
+            f"{facts.cpus:g} CPUs x {settings.target_utilization:g} - LS usage {facts.census.ls_usage:.4g}"
+            f" - system {resources.system_reserved:.4g}"
+        )
+    else:
+        origin = (
+            f"{level.value}: (node {resources.node_available:.4g} - LS claim {ls_claim(facts, draft):.4g})"
+            f" x {settings.suppress_ratio.of(level):g}"
+        )
+    reason = (
+        f"{origin}, at most {room_beside_demand(facts, draft):.4g} beside LS demand, at least {settings.min_cores:g}: target {target:.4g}"
+    )
+    before = draft.state.be_limit
+    if before is None:
+        return f"{reason}; no limit was in force"
+    if limit < before:
+        return f"{reason}; falls at once from {before:.4g}"
+    return f"{reason}; from {before:.4g} one step to {limit:.4g}" if limit < target else f"{reason}; from {before:.4g}"
+
+
+def _report_starving(facts: Facts, draft: Draft, limit: float) -> Draft:
+    if is_above(limit, facts.settings.cpu_suppress.min_cores):
+        return draft.remember(floor_since=None)
+    since = facts.now if draft.state.floor_since is None else draft.state.floor_since
+    draft = draft.remember(floor_since=since)
+    if since is not None and facts.has_held(since, _STARVING_AFTER):
+        minutes = facts.elapsed(since) / _MINUTE
+        return draft.refuse(_PLUGIN, "starving", f"BE has been at its floor of {limit:.4g} cores for {minutes:.0f} minutes")
+    return draft

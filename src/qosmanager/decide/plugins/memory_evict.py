@@ -1,0 +1,207 @@
+"""MemoryEvict: BE goes before memory runs out, one by one, or as many as it takes at once (specification, section 5.6)."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.config.settings import VictimOrder
+from qosmanager.decide.facts import Draft, Facts, is_terminating, may_be_evicted
+from qosmanager.model.actions import Evict
+from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.qos import MatrixAction, Mode, Plugin
+from qosmanager.model.snapshot import Pod
+from qosmanager.model.state import Pending
+
+_GIB = 1 << 30
+_MB = 1_000_000
+_SHORT_UNTIL = 1.5  # x minAvailable: hysteresis of the low-memory trigger
+_ABNORMAL_GROWTH = 5.0  # percent per minute of LS memory
+_PLUGIN = Plugin.MEMORY_EVICT
+
+
+class Need(Struct, frozen=True):
+    """In bytes: what must become free, and what of it is not on its way yet. `causes` names the triggers that hold."""
+
+    need: float
+    to_free: float
+    causes: tuple[str, ...]
+
+
+def memory_evict(facts: Facts, draft: Draft) -> Draft:
+    """Evict BE pods when memory is short, and keep BE first in the kernel's own order of killing."""
+    mode = facts.settings.mode(_PLUGIN)
+    if mode is Mode.OFF:
+        return draft.remember(memory_short=False)
+    if mode is Mode.ENFORCE:
+        draft = replace(draft, standing=replace(draft.standing, oom_score_adj=facts.settings.memory_evict.oom_score_adjust))
+    draft = _remember_terminating(facts, draft)
+    node = facts.snapshot.node
+    if not node.memory_total or node.memory_available is None:
+        return draft
+    draft = draft.remember(memory_short=_is_short(facts, draft))
+    causes = _causes(facts, draft)
+    if not causes:
+        return draft
+    if draft.failures:
+        return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nobody is evicted")
+    if not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
+        return draft.refuse(_PLUGIN, "observed", "a victim was reported within terminationTimeout; observing ends nobody")
+    need = _need(facts, draft, causes)
+    candidates, draft = _candidates(facts, draft, need)
+    chosen = _choose(facts, draft, need, candidates)
+    if not chosen:
+        return draft.refuse(_PLUGIN, *_why_nobody(need, candidates))
+    return _evict(facts, draft, need, chosen)
+
+
+def _is_short(facts: Facts, draft: Draft) -> bool:
+    node, settings = facts.snapshot.node, facts.settings.memory_evict
+    total, available = node.memory_total or 0, node.memory_available or 0
+    bound = settings.min_available * total * (_SHORT_UNTIL if draft.state.memory_short else 1.0)
+    if draft.state.memory_short:
+        return not is_above(available, bound)
+    return is_above(bound, available)
+
+
+def _causes(facts: Facts, draft: Draft) -> tuple[str, ...]:
+    settings, memory = facts.settings.memory_evict, facts.assessment.memory
+    score = memory.score if memory.mean is None else min(memory.score, memory.mean)
+    growth = facts.snapshot.node.ls_memory_growth or 0.0
+    causes = []
+    if facts.assessment.matrix.action is MatrixAction.EVICT_BE_IMMEDIATELY:
+        causes.append("EVICT_BE_IMMEDIATELY")
+    if facts.assessment.oom.present:
+        causes.append("OOM risk: " + "; ".join(facts.assessment.oom.reasons))
+    if draft.state.memory_short:
+        percent = (facts.snapshot.node.memory_available or 0) / (facts.snapshot.node.memory_total or 1) * 100
+        causes.append(f"available {percent:.1f} percent, minAvailable {settings.min_available * 100:g}")
+    if is_above(score, settings.evict_threshold):
+        causes.append(f"score {score:.1f} above {settings.evict_threshold:g}")
+    if is_above(score, facts.settings.memory_pressure.high) and is_above(growth, _ABNORMAL_GROWTH):
+        causes.append(f"score {score:.1f} and LS memory growing {growth:.1f} percent a minute")
+    return tuple(causes)
+
+
+def _need(facts: Facts, draft: Draft, causes: tuple[str, ...]) -> Need:
+    node, settings = facts.snapshot.node, facts.settings.memory_evict
+    total, available = node.memory_total or 0, node.memory_available or 0
+    outstanding = sum(
+        max(0, pod.memory.request - pod.memory.rss)
+        for pod in facts.census.ls
+        if pod.memory.rss is not None and pod.memory.request is not None
+    )
+    relief = max(0.0, total * (1 - settings.target_utilization) - available)
+    need = max(1.3 * (outstanding - available), relief)
+    leaving = sum(pod.memory.rss or 0 for pod in facts.census.be if _leaves(draft, pod))
+    return Need(need, need - leaving, causes)
+
+
+def _leaves(draft: Draft, pod: Pod) -> bool:
+    """Tell whether a BE pod is terminating, or chosen earlier in this cycle."""
+    return is_terminating(pod, draft.state)
+
+
+def _leaks(facts: Facts, pod: Pod) -> bool:
+    return (pod.memory.growth or 0.0) > facts.settings.memory_evict.memory_growth_threshold * _MB
+
+
+def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draft]:
+    """Return the possible victims in the order in which they go."""
+    by_priority = facts.settings.memory_evict.order is VictimOrder.PRIORITY
+
+    def turn(pod: Pod) -> tuple[bool, float, float, float, str]:
+        rss, priority = -float(pod.memory.rss or 0), float(pod.priority)
+        leaks_much = _leaks(facts, pod) and is_at_least(pod.memory.rss or 0, need.need / 10)
+        first, second = (priority, rss) if by_priority else (rss, priority)
+        return (not leaks_much, first, second, -(pod.created or -math.inf), pod.key)
+
+    fit = []
+    for pod in facts.census.be:
+        unfit = ("its memory is not measured" if pod.memory.rss is None else "it holds no memory") if not pod.memory.rss else None
+        unfit = unfit or may_be_evicted(facts, draft.state, pod)
+        if unfit is None:
+            fit.append(pod)
+        else:
+            draft = draft.refuse(_PLUGIN, "no-victim", unfit, pod.key)
+    return sorted(fit, key=turn), draft
+
+
+def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> list[Pod]:
+    if need.need <= 0:
+        leaking = [pod for pod in candidates if _leaks(facts, pod)]
+        return [] if any(_leaves(draft, pod) for pod in facts.census.be) else leaking[:1]
+    if facts.assessment.oom.present:
+        chosen: list[Pod] = []
+        left = need.to_free
+        for pod in candidates:
+            if left <= 0:
+                break
+            chosen.append(pod)
+            left -= pod.memory.rss or 0
+        return chosen
+    return [] if need.to_free <= 0 or _must_wait(facts, draft) else candidates[:1]
+
+
+def _must_wait(facts: Facts, draft: Draft) -> bool:
+    """Tell whether a victim on its way holds the next one back: until its terminationTimeout has passed."""
+    timeout = facts.settings.memory_evict.termination_timeout
+    leaving = [pod.key for pod in facts.census.be if _leaves(draft, pod)]
+    return any(not facts.has_held(draft.state.terminating_since.get(key, facts.now), timeout) for key in leaving)
+
+
+def _why_nobody(need: Need, candidates: list[Pod]) -> tuple[str, str]:
+    numbers = f"need {need.need / _GIB:.2f} GiB, {max(0.0, need.to_free) / _GIB:.2f} GiB of it still to free"
+    if need.need <= 0:
+        return "no-need", f"{need.causes[0]}, but enough is left for what LS asked for and no pod leaks"
+    if need.to_free <= 0:
+        return "pending-release", f"{numbers}: victims on their way cover it"
+    if not candidates:
+        return "no-victim", f"{numbers}, but no BE pod may be evicted"
+    return "pending-release", f"{numbers}: waiting for the victim on its way"
+
+
+def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
+    mode = facts.settings.mode(_PLUGIN)
+    oom = facts.assessment.oom
+    grace = oom.forecast / 2 if oom.present and oom.forecast is not None else None
+    cause = " and ".join(need.causes)
+    for place, pod in enumerate(chosen, 1):
+        leaking = _leaks(facts, pod)
+        what = f"leaking {(pod.memory.growth or 0) / _MB:.1f} MB/min, " if leaking else ""
+        reason = (
+            f"{cause}; need {need.need / _GIB:.2f} GiB; victim {place} of {len(chosen)}: {what}holds {(pod.memory.rss or 0) / _GIB:.2f} GiB"
+        )
+        draft = draft.act(
+            Evict(
+                plugin=_PLUGIN,
+                reason=reason,
+                mode=mode,
+                pod=pod.key,
+                uid=pod.uid,
+                grace=grace,
+                cpu=pod.cpu.usage,
+                memory=pod.memory.rss,
+                leaking=leaking,
+            )
+        )
+    if mode is not Mode.ENFORCE:
+        # Nobody goes, so the shortage lasts: report it once per terminationTimeout, as if each victim had taken that long.
+        until = None if facts.now is None else facts.now + facts.settings.memory_evict.termination_timeout
+        return draft.remember(cooldown_until={**draft.state.cooldown_until, _PLUGIN.value: until})
+    pending = tuple(
+        Pending(pod=pod.key, since=facts.now, uid=pod.uid, cpu=pod.cpu.usage or 0.0, memory=pod.memory.rss or 0) for pod in chosen
+    )
+    return _remember_terminating(facts, draft.remember(pending=draft.state.pending + pending))
+
+
+def _remember_terminating(facts: Facts, draft: Draft) -> Draft:
+    """Keep since when each BE pod has been on its way out."""
+    known = draft.state.terminating_since
+    if not known and not draft.state.pending and not any(pod.terminating for pod in facts.census.be):
+        return draft
+    now = facts.now
+    since = {pod.key: known.get(pod.key, now) for pod in facts.census.be if _leaves(draft, pod)}
+    return draft.remember(terminating_since={key: moment for key, moment in since.items() if moment is not None})
