@@ -9,18 +9,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from qosmanager.model.qos import Level, Mode, Plugin
 
 
-def _meta(unit: str, doc: str, low: float | None = None, high: float | None = None) -> Meta:
-    """Describe a field: unit (percent, ratio, cores, bytes, duration, MB/min, number), bounds inclusive, meaning."""
+def _meta(unit: str, doc: str, low: float | None = None, high: float | None = None, *, above: float | None = None) -> Meta:
+    """Describe a field: unit (percent, ratio, cores, bytes, duration, MB/min, number), bounds inclusive, an exclusive one, meaning."""
     extra: dict[str, str | float] = {"unit": unit}
     if low is not None:
         extra["low"] = low
     if high is not None:
         extra["high"] = high
+    if above is not None:
+        extra["above"] = above
     return Meta(description=doc, extra=extra)
 
 
@@ -130,7 +132,9 @@ class CpuBurstSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid
     burst_ratio: Annotated[float, _meta("number", "raised limit as a multiple of the pod's own", 1, 4)] = 1.5
     burst_duration: Annotated[float, _meta("duration", "longest burst", 1, 600)] = 10.0
     burst_cooldown: Annotated[float, _meta("duration", "pause of a pod after its burst", 0, 3600)] = 30.0
-    min_node_cpu_idle: Annotated[float, _meta("ratio", "no burst when less of the node is idle", 0, 0.5)] = 0.2
+    min_node_cpu_idle: Annotated[float, _meta("ratio", "no burst when less of the node is idle", 0, 0.5)] = field(
+        default=0.2, name="minNodeCPUIdle"
+    )
 
 
 class CpuSuppressSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -162,7 +166,7 @@ class MemoryEvictSettings(Struct, frozen=True, kw_only=True, rename="camel", for
     mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
     evict_threshold: EvictThreshold = 85.0
     min_available: Annotated[float, _meta("ratio", "acts when less of the node's memory is available", 0, 0.5)] = 0.1
-    memory_growth_threshold: Annotated[float, _meta("MB/min", "a pod that grows faster is leaking; above 0", 0)] = 5.0
+    memory_growth_threshold: Annotated[float, _meta("MB/min", "a pod that grows faster is leaking", above=0)] = 5.0
     oom_score_adjust: Annotated[int, _meta("number", "oom_score_adj of BE processes", -1000, 1000)] = 1000
     target_utilization: Annotated[float, _meta("ratio", "memory use that evictions aim at", 0.5, 0.95)] = 0.8
     termination_timeout: Annotated[float, _meta("duration", "a victim that takes longer no longer holds back the next", 1, 600)] = 30.0
@@ -187,8 +191,8 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     cpu_suppress: CpuSuppressSettings = CpuSuppressSettings()
     cpu_evict: CpuEvictSettings = CpuEvictSettings()
     memory_evict: MemoryEvictSettings = MemoryEvictSettings()
-    node_qos_resource: NodeQosResourceSettings = NodeQosResourceSettings()
-    system_qos_resource: SystemQosResourceSettings = SystemQosResourceSettings()
+    node_qos_resource: NodeQosResourceSettings = field(default=NodeQosResourceSettings(), name="nodeQOSResource")
+    system_qos_resource: SystemQosResourceSettings = field(default=SystemQosResourceSettings(), name="systemQOSResource")
     plugins: Annotated[tuple[Plugin, ...], _meta("", "plugins that run; the order is always that of the specification")] = tuple(Plugin)
 
     def mode(self, plugin: Plugin) -> Mode:

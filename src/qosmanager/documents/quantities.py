@@ -44,6 +44,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     above: float | None = None
     required: bool = False
 
+    @property
+    def has_suffix(self) -> bool:
+        """Whether values carry their unit in the text, so that quotes change nothing."""
+        return self.unit in _NOUN
+
     def allows(self, value: float) -> bool:
         """Whether a value is within the bounds."""
         below = (self.low is not None and value < self.low) or (self.above is not None and value <= self.above)

@@ -247,7 +247,7 @@ def _meaning(node: Scalar, kind: type, rule: Rule) -> Any:
         if node.style or node.text.lower() not in words:
             raise ValueError("without quotes" if node.style and node.text.lower() in words else "")
         return words[node.text.lower()]
-    if node.style and rule.unit in ("number", "percent", "ratio", ""):
+    if node.style and not rule.has_suffix:
         raise ValueError("without quotes")
     if issubclass(kind, int) and rule.unit != "bytes":
         return quantities.whole(node.text)
