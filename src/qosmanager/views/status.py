@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Refusal
-from qosmanager.model.assessment import Assessment, Pressure
+from qosmanager.model.assessment import Assessment, MatrixInputs, Pressure
 from qosmanager.model.qos import Plugin, QoS
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Pod
@@ -56,6 +56,7 @@ class AssessmentView(Struct, frozen=True, kw_only=True):
     memory: PressureView
     io: PressureView
     matrix: dict[str, str]
+    matrix_inputs: MatrixInputs
     raw_level: str
     effective_level: str
     effective_for: float | None
@@ -172,6 +173,7 @@ def _assessment(assessment: Assessment, state: State) -> AssessmentView:
         memory=_pressure(assessment.memory, oom_risk=assessment.oom.present),
         io=_pressure(assessment.io),
         matrix={"priority": assessment.matrix.priority.value, "action": assessment.matrix.action.value},
+        matrix_inputs=assessment.matrix.inputs,
         raw_level=assessment.raw_level.value,
         effective_level=assessment.effective_level.value,
         effective_for=rounded(held),

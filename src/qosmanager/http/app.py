@@ -1,0 +1,155 @@
+"""The endpoints over the board. All answers are JSON but /metrics (Prometheus text) and / (plain text); nothing can be changed.
+
+Errors are JSON `{"error": what, "allowed": what would do}`: 400 a bad query, 404 an unknown path, 405 a method other than GET and HEAD,
+421 a Host header that is no loopback name while the server listens on loopback only (a page in a browser must not read the node).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from qosmanager.http.board import Board, Health
+from qosmanager.views.decisions import CAPACITY
+from qosmanager.views.status import status
+
+DEFAULT_LAST = 50
+PATHS = {
+    "/metrics": "Prometheus metrics",
+    "/healthz": "200 while the loop runs, else 503 with the reason",
+    "/readyz": "200 while decisions rest on fresh data, else 503 with the reason",
+    "/status": "node, pressure, BE and pods now",
+    "/decisions": f"the last decisions and events; ?last=1..{CAPACITY} (default {DEFAULT_LAST}) &pod=NAMESPACE/NAME",
+}
+
+
+class BadQueryError(Exception):
+    """A query that cannot be answered; `allowed` says what could."""
+
+    def __init__(self, error: str, allowed: str) -> None:
+        super().__init__(error)
+        self.allowed = allowed
+
+
+def create_app(board: Board, *, loopback_only: bool) -> ASGIApp:
+    """Return the ASGI application. `loopback_only`: the server is bound to loopback, so other Host headers are refused."""
+    registry = CollectorRegistry()
+    registry.register(board.metrics)
+    ProcessCollector(registry=registry)
+    endpoints: dict[str, Callable[[Request], Response]] = {
+        "/": lambda _: PlainTextResponse(_index(board)),
+        "/metrics": lambda request: _metrics(registry, request),
+        "/healthz": lambda _: _health(board.health()),
+        "/readyz": lambda _: _health(board.readiness()),
+        "/status": lambda _: _status(board),
+        "/decisions": lambda request: _decisions(board, request),
+    }
+    app = Starlette(
+        routes=[Route(path, _on_the_loop(endpoint), methods=["GET"]) for path, endpoint in endpoints.items()],
+        exception_handlers={HTTPException: _refused, BadQueryError: _bad_query, Exception: _failed},
+    )
+    return _LoopbackHosts(app) if loopback_only else app
+
+
+def _on_the_loop(endpoint: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Answer on the event loop itself: starlette would hand a plain function to a pool of threads."""
+
+    async def answer(request: Request) -> Response:
+        return endpoint(request)
+
+    return answer
+
+
+def _index(board: Board) -> str:
+    width = max(map(len, PATHS))
+    lines = "".join(f"{path:<{width}}  {meaning}\n" for path, meaning in PATHS.items())
+    return f"qosmanager {board.about.version}\n\n{lines}"
+
+
+def _json(value: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value) + b"\n", code, headers, "application/json")
+
+
+def _metrics(registry: CollectorRegistry, request: Request) -> Response:
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), headers={"content-type": content_type})
+
+
+def _health(health: Health) -> Response:
+    return _json(health, 200 if health.ok else 503)
+
+
+def _status(board: Board) -> Response:
+    latest = board.latest
+    if latest is None:
+        return _json({"error": "no cycle has finished yet"}, 503)
+    return _json(status(latest.record, latest.settings, board.about))
+
+
+def _decisions(board: Board, request: Request) -> Response:
+    query = request.query_params
+    unknown = sorted(set(query) - {"last", "pod"})
+    if unknown:
+        raise BadQueryError(f"unknown parameter {unknown[0]!r}", "last, pod")
+    last, pod = query.get("last", str(DEFAULT_LAST)), query.get("pod")
+    if not (last.isascii() and last.isdigit() and len(last) <= 4 and 1 <= int(last) <= CAPACITY):
+        raise BadQueryError(f"last is {last!r}", f"a whole number from 1 to {CAPACITY}")
+    if pod is not None and (pod.count("/") != 1 or not all(pod.split("/"))):
+        raise BadQueryError(f"pod is {pod!r}", "NAMESPACE/NAME")
+    return _json({"decisions": board.decisions.last(int(last), pod)})
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    allowed = "GET" if error.status_code == 405 else ", ".join(PATHS)
+    return _json({"error": error.detail, "allowed": allowed}, error.status_code, dict(error.headers or {}))
+
+
+def _bad_query(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BadQueryError)
+    return _json({"error": str(error), "allowed": error.allowed}, 400)
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    return _json({"error": f"{type(error).__name__}: {error}"}, 500)
+
+
+class _LoopbackHosts:
+    """Refuses requests whose Host is no name of this machine's loopback (DNS rebinding)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+            if host and not is_loopback(_without_port(host)):
+                await _json({"error": f"Host is {host!r}", "allowed": "localhost or a loopback address"}, 421)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address means this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

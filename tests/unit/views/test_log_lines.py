@@ -1,0 +1,75 @@
+from msgspec.structs import replace
+
+from qosmanager.model.actions import PluginFailure, Result
+from qosmanager.model.qos import Plugin
+from qosmanager.views.log_lines import Severity, log_lines, pairs
+from records import EVICT_CPU, EVICT_MEMORY, LIMIT, observed, outcome, receipt, record
+
+
+def lines(of, previous=None):
+    return [line for _, line in log_lines(of, previous)]
+
+
+def test_each_cycle_has_one_line_with_scores_level_and_limit():
+    (line,) = lines(record(number=7))
+    assert line == (
+        "cycle number=7 cpu_pressure=30.0 memory_pressure=10.0 io_pressure=0.0 level=HIGH slo=ok "
+        "be_limit=0.60 be_usage=0.50 actions=0 ms=7.5"
+    )
+
+
+def test_a_cpu_eviction_names_pods_and_cores_freed_with_two_decimals():
+    seen = lines(record(actions=(EVICT_CPU,), receipts=(receipt(0, Result.APPLIED),)))
+    assert "CPUEvict evicted=1 freed_cores=0.50 pods=batch/crunch" in seen
+
+
+def test_a_memory_eviction_names_pods_and_mebibytes_freed_with_two_decimals():
+    seen = lines(record(actions=(EVICT_MEMORY,), receipts=(receipt(0, Result.APPLIED),)))
+    assert "MemoryEvict evicted=1 freed_mib=300.00 pods=batch/crunch" in seen
+
+
+def test_an_observed_eviction_frees_nothing():
+    seen = lines(record(actions=(observed(EVICT_CPU),)))
+    assert seen[1] == 'CPUEvict action=evict subject=batch/crunch set=- result=observed reason="short of 0.4 cores"'
+    assert len(seen) == 2
+
+
+def test_an_action_says_what_it_set_and_why():
+    seen = lines(record(actions=(LIMIT,), receipts=(receipt(0, Result.APPLIED),)))
+    assert seen[1] == ('CPUSuppress action=set_be_cpu_limit subject=BE set="0.60 cores" result=applied reason="target 0.6 = 1.2 x 0.5"')
+
+
+def test_a_failed_write_is_a_warning():
+    severity, line = log_lines(record(actions=(LIMIT,), receipts=(receipt(0, Result.FAILED),)), None)[1]
+    assert severity is Severity.WARNING
+    assert "result=failed" in line
+
+
+def test_drift_and_conflict():
+    drift = receipt(None, Result.DRIFTED, before="-1", after="60000", detail="put back")
+    assert lines(record(receipts=(drift,)))[1] == 'drift file=cpu:/batch/cpu.cfs_quota_us before=-1 after=60000 detail="put back"'
+    severity, line = log_lines(record(receipts=(replace(drift, detail="conflict: 4 in 60 s"),)), None)[1]
+    assert severity is Severity.ERROR
+    assert line.startswith("conflict file=cpu:/batch/cpu.cfs_quota_us ")
+
+
+def test_degradation_is_said_when_it_begins_and_when_it_ends():
+    first, second, third = (
+        record(number, plan=replace(record().plan, degraded=reasons))
+        for number, reasons in enumerate((("stale: 3 s",), ("stale: 4 s",), ()))
+    )
+    assert lines(first)[1] == 'degraded reason="stale: 3 s"'
+    assert len(lines(second, first)) == 1
+    assert lines(third, second)[1] == "recovered reason=stale"
+
+
+def test_outcomes_and_failures():
+    plan = replace(record().plan, failures=(PluginFailure(Plugin.CPU_BURST, "KeyError: 'x'"),))
+    assert lines(record(plan=plan, outcomes=(outcome(100.0),)))[1:] == [
+        'outcome plugin=CPUSuppress action=set_be_cpu_limit target=BE verdict=effective detail="0.61 of 0.60"',
+        "PluginFailed plugin=CPUBurst error=\"KeyError: 'x'\"",
+    ]
+
+
+def test_a_value_never_breaks_the_line():
+    assert pairs("x", a='say "hi"\nnow', b="") == 'x a="say \\"hi\\"\\nnow" b=""'
