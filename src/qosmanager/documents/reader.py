@@ -132,7 +132,7 @@ class Reader:
         entry = node.entries.get(field.encode_name)
         if entry is None:
             if rule.required or default is NODEFAULT:
-                self.refuse(node.line, path, f"is missing; {allowed(_plain(field.type, rule)[0], rule)}")
+                self.refuse(node.line, path, f"is required: {allowed(_plain(field.type, rule)[0], rule)}")
             return default
         self.lines[path] = entry.line
         value = self.value(entry.value, field.type, rule, path, None if default is NODEFAULT else default)
