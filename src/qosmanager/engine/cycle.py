@@ -1,0 +1,65 @@
+"""One pass: measure -> assess -> decide -> act -> verify (specification, section 2).
+
+In: the engine's state and settings. Out: a `CycleRecord`, whose state is the next cycle's. All effects happen behind the ports.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from qosmanager.config.settings import Settings
+from qosmanager.engine.step import conclude, judge
+from qosmanager.model.actions import Plan, Receipt
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.snapshot import Snapshot
+from qosmanager.model.state import State
+from qosmanager.model.workload import Placement
+from qosmanager.ports import Clock, Readings
+from qosmanager.verify import observe, settle
+
+
+class Hands(Protocol):
+    """What acts on a plan: the executor and the evictor, or a recorder that only notes what it would do."""
+
+    def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]: ...
+
+
+class Edge(Struct, frozen=True):
+    """The ports that one cycle uses."""
+
+    readings: Readings
+    hands: Hands
+    clock: Clock
+
+
+def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> CycleRecord:
+    """Run one cycle. Raises what a port raises; the runner catches it, and limits that are set stay."""
+    clock = edge.clock
+    began = clock.monotonic()
+    snapshot, placement = edge.readings.sample()
+    collected = clock.monotonic()
+    seen, outcomes = observe(state, snapshot)
+    verified = clock.monotonic()
+    judged = judge(seen, snapshot, settings)
+    assessed = clock.monotonic()
+    planned, assessment, plan = conclude(judged, settings)
+    decided = clock.monotonic()
+    receipts = edge.hands.apply(plan, placement, snapshot, decided)
+    acted = clock.monotonic()
+    settled, overwritten = settle(seen, planned, plan, receipts, snapshot)
+    marks = (began, collected, verified, assessed, decided, acted)
+    stages = ("collect", "verify", "assess", "decide", "act")
+    durations = {stage: (after - before) * 1000 for stage, before, after in zip(stages, marks, marks[1:], strict=False)}
+    return CycleRecord(
+        number=number,
+        wall=clock.wall(),
+        snapshot=snapshot,
+        assessment=assessment,
+        plan=plan,
+        state=settled,
+        receipts=receipts,
+        outcomes=outcomes + overwritten,
+        durations=durations | {"total": (acted - began) * 1000},
+    )

@@ -1,0 +1,85 @@
+"""The pace: a cycle each period until told to stop, settings taken anew when they change (specification, sections 2 and 6)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from qosmanager.config.settings import Settings
+from qosmanager.engine.cycle import Edge, run_cycle
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.state import State
+
+_LOG = logging.getLogger("qosmanager")
+_FREEZE_AFTER = 10  # cycles: by then what lives as long as the agent is there
+
+
+class Listener(Protocol):
+    """Who is told of each cycle; called between cycles, so it must be quick."""
+
+    def cycle_done(self, record: CycleRecord, settings: Settings) -> None: ...
+
+    def cycle_failed(self, error: Exception) -> None: ...
+
+
+class Runner:
+    """Runs cycles on the caller's thread. `stop` and `use` may be called from any thread or signal handler."""
+
+    def __init__(self, edge: Edge, settings: Settings, state: State, listener: Listener) -> None:
+        self._edge = edge
+        self._settings = settings
+        self._listener = listener
+        self._stopped = threading.Event()
+        self._last_error = ""
+        self.state = state
+        self.number = 0
+
+    def stop(self) -> None:
+        """Let the cycle that runs end, and begin no other."""
+        self._stopped.set()
+
+    def use(self, settings: Settings) -> None:
+        """Take other settings from the next cycle on."""
+        self._settings = settings
+
+    def run(self, between: Callable[[], None]) -> None:
+        """Run until `stop`. `between` is called after each cycle (reload, housekeeping)."""
+        clock = self._edge.clock
+        due = clock.monotonic()
+        while not self._stopped.is_set():
+            self.once()
+            between()
+            if self.number == _FREEZE_AFTER:
+                # What has survived so far is there to stay: full collections then need not walk it in the middle of a cycle.
+                gc.collect()
+                gc.freeze()
+            due += self._settings.sync_period
+            late = clock.monotonic() - due
+            if late > 0:
+                # A late cycle is not made up for: the next one begins one period from now.
+                due += late
+            self._stopped.wait(max(0.0, due - clock.monotonic()))
+
+    def once(self) -> CycleRecord | None:
+        """Run one cycle; None when it failed. A failure is reported once until it changes or a cycle succeeds."""
+        settings = self._settings
+        self.number += 1
+        try:
+            record = run_cycle(self._edge, self.number, self.state, settings)
+            self.state = record.state
+            self._listener.cycle_done(record, settings)
+        except Exception as error:  # noqa: BLE001  whatever fails, the next cycle runs and limits that are set stay
+            self._fail(error)
+            return None
+        self._last_error = ""
+        return record
+
+    def _fail(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        if text != self._last_error:
+            _LOG.error('msg="cycle failed, limits stay as they are" cycle=%d error=%s', self.number, text, exc_info=error)
+        self._last_error = text
+        self._listener.cycle_failed(error)

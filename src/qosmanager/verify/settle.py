@@ -1,0 +1,147 @@
+"""What the executor's receipts mean for the state (specification, sections 9 and 10).
+
+decide() returns the state as if everything had been done. Here what was not done is taken back, so that the next cycle
+starts from what is in force in the kernel, and what was done gets a watch, so that its effect is looked for.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qosmanager.model.actions import (
+    KINDS,
+    Action,
+    Evict,
+    Outcome,
+    Plan,
+    Receipt,
+    RestoreBeCpuLimit,
+    RestoreBeCpuset,
+    RestoreCpuLimit,
+    Result,
+    SetBeCpuLimit,
+    SetBeCpuset,
+    SetCpuLimit,
+    Verdict,
+)
+from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.snapshot import Pod, Snapshot
+from qosmanager.model.state import State, Watch
+
+_NOT_DONE = (Result.FAILED, Result.REFUSED)
+BE = "BE"  # target of actions on all of BE
+
+
+def settle(
+    before: State, planned: State, plan: Plan, receipts: tuple[Receipt, ...], snapshot: Snapshot
+) -> tuple[State, tuple[Outcome, ...]]:
+    """Return the state in force after the receipts, and the outcomes they tell by themselves (overwritten values)."""
+    state = planned
+    for number, action in enumerate(plan.actions):
+        if action.mode is not Mode.ENFORCE:
+            continue
+        results = {receipt.result for receipt in receipts if receipt.action == number}
+        if results.intersection(_NOT_DONE):
+            state = _take_back(before, state, action)
+        elif results == {Result.GONE} and isinstance(action, SetCpuLimit):
+            state = _without_burst(state, action.pod)
+        elif results:
+            state = _watch(state, action, snapshot)
+    foreign = [receipt for receipt in receipts if receipt.result is Result.DRIFTED]
+    for receipt in foreign:
+        if receipt.pod is not None:
+            # Somebody else's value on an LS file is the new original: the burst is over, nothing is written.
+            state = _without_burst(state, receipt.pod)
+    return state, tuple(_overwritten(receipt, snapshot.time) for receipt in foreign)
+
+
+def _take_back(before: State, state: State, action: Action) -> State:
+    match action:
+        case SetCpuLimit():
+            return _without_burst(state, action.pod)
+        case RestoreCpuLimit():
+            # Still raised in the kernel: keep the burst, its time is over, so that the next cycle tries again.
+            burst = next((burst for burst in before.bursts if burst.pod == action.pod), None)
+            return state if burst is None or _has_burst(state, action.pod) else replace(state, bursts=(*state.bursts, burst))
+        case SetBeCpuLimit() | RestoreBeCpuLimit():
+            return replace(state, be_limit=before.be_limit, be_observed=before.be_observed)
+        case SetBeCpuset() | RestoreBeCpuset():
+            return replace(state, be_cpus=before.be_cpus, be_limit=before.be_limit, be_observed=before.be_observed)
+        case Evict():
+            return _without_victim(before, state, action)
+
+
+def _without_burst(state: State, pod: str) -> State:
+    return replace(state, bursts=tuple(burst for burst in state.bursts if burst.pod != pod))
+
+
+def _has_burst(state: State, pod: str) -> bool:
+    return any(burst.pod == pod for burst in state.bursts)
+
+
+def _without_victim(before: State, state: State, action: Evict) -> State:
+    """The victim was not evicted: it is not pending, and when nobody else of its round was, nothing cools down."""
+    pending = tuple(victim for victim in state.pending if victim.pod != action.pod)
+    state = replace(state, pending=pending)
+    known = {victim.pod for victim in before.pending}
+    if action.plugin is Plugin.CPU_EVICT and all(victim.pod in known for victim in pending):
+        state = replace(state, cooldown_until=before.cooldown_until, evict_rounds=before.evict_rounds)
+    return state
+
+
+def _watch(state: State, action: Action, snapshot: Snapshot) -> State:
+    target = getattr(action, "pod", BE)
+    pod = next((pod for pod in snapshot.pods if pod.key == target), None)
+    watch = Watch(
+        plugin=action.plugin.value,
+        kind=KINDS[type(action)],
+        target=target,
+        since=snapshot.time,
+        value=_expected(action),
+        before=_reading_before(action, pod, snapshot),
+    )
+    others = tuple(old for old in state.watches if (old.kind, old.target) != (watch.kind, watch.target))
+    return replace(state, watches=(*others, watch))
+
+
+def _expected(action: Action) -> float | None:
+    match action:
+        case SetCpuLimit() | RestoreCpuLimit() | SetBeCpuLimit():
+            return action.cores
+        case SetBeCpuset():
+            return float(sum(_length(part) for part in action.cpus.split(",")))
+        case Evict():
+            return None if action.memory is None else float(action.memory)
+        case RestoreBeCpuLimit() | RestoreBeCpuset():
+            return None
+
+
+def _length(part: str) -> int:
+    first, _, last = part.partition("-")
+    return int(last or first) - int(first) + 1
+
+
+def _reading_before(action: Action, pod: Pod | None, snapshot: Snapshot) -> float | None:
+    match action:
+        case SetCpuLimit() if pod is not None:
+            return stress(pod)
+        case Evict():
+            available = snapshot.node.memory_available
+            return None if available is None else float(available)
+        case _:
+            return None
+
+
+def stress(pod: Pod) -> float | None:
+    """Return what a burst is to relieve: the throttled ratio, else wait by usage; None when neither is measured."""
+    if pod.cpu.throttled is not None:
+        return pod.cpu.throttled
+    if pod.cpu.wait is not None and pod.cpu.usage:
+        return pod.cpu.wait / pod.cpu.usage
+    return None
+
+
+def _overwritten(receipt: Receipt, now: float | None) -> Outcome:
+    plugin = Plugin.CPU_SUPPRESS if receipt.pod is None else Plugin.CPU_BURST
+    detail = f"{receipt.before or 'another value'} was found instead of ours; {receipt.detail}"
+    return Outcome(plugin=plugin, kind="drift", target=receipt.pod or receipt.target, verdict=Verdict.OVERWRITTEN, since=now, detail=detail)
