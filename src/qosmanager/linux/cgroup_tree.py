@@ -1,0 +1,58 @@
+"""The tree of groups as it is now: the `GroupTree` port over one hierarchy (specification, section 9)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from qosmanager.linux.cgroup import Hierarchies, safe_group
+from qosmanager.linux.cgroup_reader import home_controller
+
+
+class CgroupTree:
+    """`GroupTree` over the hierarchy that tells which groups there are. Links are never followed, at no level of a path."""
+
+    def __init__(self, hierarchies: Hierarchies) -> None:
+        self._base = hierarchies.directory(home_controller(hierarchies), "")
+
+    def children(self, group: str) -> list[str]:
+        if self.identity(group) is None:
+            return []
+        try:
+            with os.scandir(self._path(group)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            return []  # it ended meanwhile
+
+    def identity(self, group: str) -> tuple[int, int] | None:
+        found = self._stat(group)
+        return (found.st_ino, found.st_nlink) if found else None
+
+    def created(self, group: str) -> float | None:
+        found = self._stat(group)
+        return found.st_mtime if found else None
+
+    def has_processes(self, group: str) -> bool:
+        try:
+            with open(f"{self._path(group)}/cgroup.procs", encoding="ascii") as file:
+                return bool(file.read(1))
+        except OSError:
+            return False  # a group that ended holds nobody
+
+    def _path(self, group: str) -> str:
+        group = safe_group(group)
+        return f"{self._base}/{group}" if group else self._base
+
+    def _stat(self, group: str) -> os.stat_result | None:
+        """Look at a directory; None when it is not there or a link lies on the way to it."""
+        path = self._base
+        found: os.stat_result | None = None
+        try:
+            for part in ("", *safe_group(group).split("/")):
+                path = f"{path}/{part}" if part else path
+                found = os.lstat(path)
+                if not stat.S_ISDIR(found.st_mode):
+                    return None
+        except OSError:
+            return None
+        return found
