@@ -1,0 +1,55 @@
+"""The demo's best-effort work: `crunch` takes all the CPU it gets, `grow` takes ever more memory.
+
+`python -m qosmanager.demo.batch crunch --seconds S` and `python -m qosmanager.demo.batch grow --seconds S --rate MIB_PER_SECOND`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import signal
+import time
+
+from qosmanager.demo.bounded import end_after, end_with_parent
+
+MIB = 1024 * 1024
+_STEP = 0.1  # seconds between two steps of growth
+
+
+def crunch() -> None:
+    """Hash for ever."""
+    block = bytes(64 * 1024)
+    digest = hashlib.sha256()
+    while True:
+        digest.update(block)
+
+
+def grow(rate: float) -> None:
+    """Hold `rate` MiB more each second, for ever; the group's memory limit bounds it."""
+    held = []
+    started = time.monotonic()
+    size = 0.0
+    while True:
+        due = (time.monotonic() - started) * rate
+        chunk = int((due - size) * MIB)
+        size = due
+        held.append(b"\x01" * max(0, chunk))  # written, so that it is really held
+        time.sleep(_STEP)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["crunch", "grow"])
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--rate", type=float, default=25.0)
+    options = parser.parse_args()
+    end_with_parent(signal.SIGKILL)
+    end_after(options.seconds)
+    if options.kind == "crunch":
+        crunch()
+    else:
+        grow(options.rate)
+
+
+if __name__ == "__main__":
+    main()
