@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
+from qosmanager.cli.errors import Commands
+from qosmanager.cli.plan import plan
 
-@click.group()
+
+@click.group(cls=Commands)
 def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
+
+
+main.add_command(plan)

@@ -1,4 +1,4 @@
-"""A user's file as text. In: a path, or the bytes of a stream. Out: text, or DocumentError: never an OSError or a decoding error."""
+"""A user's file as text. In: a path, or standard input. Out: text, or DocumentError: never an OSError or a decoding error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from qosmanager.documents.problem import DocumentError, Problem
 from qosmanager.documents.tree import LARGEST
 
 
+STANDARD_INPUT = "<stdin>"
+
+
 def read_text(path: Path) -> str:
     """Return the file's text."""
-    source = str(path)
+    return _read(path, str(path))
+
+
+def read_standard_input() -> str:
+    """Return what is piped in, up to its end."""
+    return _read(0, STANDARD_INPUT)
+
+
+def _read(target: Path | int, source: str) -> str:
     try:
-        with path.open("rb") as file:
+        with open(target, "rb", closefd=isinstance(target, Path)) as file:
             data = file.read(LARGEST + 1)  # one more than allowed: the parser then refuses it, and /dev/zero ends
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,0 +1,46 @@
+"""`qosmanager plan`: what the engine would do for one snapshot (specification, section 8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from qosmanager.config.parse import read_settings
+from qosmanager.config.settings import Settings
+from qosmanager.documents.files import STANDARD_INPUT, read_standard_input, read_text
+from qosmanager.documents.snapshot import load_snapshot
+from qosmanager.engine.step import step
+from qosmanager.views.plan import plan_document
+from qosmanager.views.plan_text import Step, plan_text
+
+_STDIN = "-"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  qosmanager plan node.yaml
+  qosmanager plan node.yaml --config config.yaml
+  qosmanager plan node.json --output json | jq .actions
+  some-exporter | qosmanager plan -"""
+)
+@click.argument("snapshot")
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file (qosManager: ...); without it the defaults.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="An explanation, or data.")
+def plan(snapshot: str, config: Path | None, output: str) -> None:
+    """Print what the engine would do for SNAPSHOT, a YAML or JSON file (`-`: standard input). Nothing on this machine is changed.
+
+    The file holds one reading of a node, its pods and, if wanted, the engine's state. Required are node.cpus and node.cpu_usage, and
+    of each pod its name and qos; what else is left out counts as not measured.
+    """
+    settings = read_settings(config) if config else Settings()
+    text, source = (read_standard_input(), STANDARD_INPUT) if snapshot == _STDIN else (read_text(Path(snapshot)), snapshot)
+    reading, before = load_snapshot(text, source)
+    after, assessment, decided = step(before, reading, settings)
+    if output == "json":
+        click.echo(json.dumps(plan_document(assessment, decided), indent=2, ensure_ascii=False))
+    else:
+        told = Step(before=before, snapshot=reading, settings=settings, after=after, assessment=assessment, plan=decided)
+        click.echo(plan_text(told), nl=False)
