@@ -59,7 +59,7 @@ class Runner:
             due += self._settings.sync_period
             late = clock.monotonic() - due
             if late > 0:
-                # A late cycle is not made up for: the next one begins one period from now.
+                # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
                 due += late
             self._stopped.wait(max(0.0, due - clock.monotonic()))
 
