@@ -65,6 +65,7 @@ class JournalEntry(Struct, frozen=True, kw_only=True):
     inode: int
     original: str
     written: tuple[str, ...]
+    pod: str | None = None  # key of the LS pod whose burst it is; None: it holds BE
 
 
 class OomEntry(Struct, frozen=True, kw_only=True):
@@ -78,13 +79,15 @@ class OomEntry(Struct, frozen=True, kw_only=True):
 
 
 class JournalRecord(Struct, frozen=True, kw_only=True):
-    """The whole journal, rewritten by rename. `lease_until` is CLOCK_BOOTTIME seconds; None: an agent lives."""
+    """The whole journal, rewritten by rename. `lease_until` is CLOCK_BOOTTIME seconds, renewed while the agent lives."""
 
     boot_id: str
     entries: tuple[JournalEntry, ...] = ()
     oom: tuple[OomEntry, ...] = ()
     lease_until: float | None = None
     state: bytes | None = None  # the engine's state as JSON, so that a successor goes on where this one stopped
+    be_limit: float | None = None  # cores at which BE is held
+    be_cpus: str | None = None  # CPUs on which BE is held
 
 
 class Journal(Protocol):

@@ -6,6 +6,7 @@ import click
 
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.plan import plan
+from qosmanager.cli.restore import restore
 
 
 @click.group(cls=Commands)
@@ -14,3 +15,4 @@ def main() -> None:
 
 
 main.add_command(plan)
+main.add_command(restore)

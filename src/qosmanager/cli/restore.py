@@ -1,0 +1,116 @@
+"""`qosmanager restore`: put back what an agent changed, also when the agent is dead (specification, section 9)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.linux.boot import LinuxBoot
+from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
+from qosmanager.linux.journal import STATE_DIRECTORY, FileJournal
+from qosmanager.linux.lock import LockHeldError, NodeLock
+from qosmanager.linux.processes import ProcScores
+from qosmanager.model.actions import Receipt, Result
+from qosmanager.ports import JournalRecord
+
+_NOT_BACK = (Result.REFUSED, Result.FAILED)
+_SAID = {
+    Result.APPLIED: "put back",
+    Result.UNCHANGED: "was back already",
+    Result.DRIFTED: "left alone",
+    Result.GONE: "gone",
+    Result.REFUSED: "not put back",
+    Result.FAILED: "not put back",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  qosmanager restore                 put everything back now
+  qosmanager restore --if-expired    for a timer: only when no agent came back"""
+)
+@click.option("--if-expired", is_flag=True, help="Only when the lease of the agent that wrote the journal is over.")
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=STATE_DIRECTORY,
+    show_default=True,
+    help="Where the agent keeps its journal and its lock.",
+)
+@click.option(
+    "--cgroup-root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path("/sys/fs/cgroup"),
+    show_default=True,
+    help="Where the cgroup hierarchies are mounted.",
+)
+def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
+    """Put every cgroup file and oom_score_adj back that the agent changed.
+
+    Only files that still hold what the agent wrote, in the same cgroup of the same boot, are touched; what somebody else has
+    changed since is left alone. Refused while an agent runs.
+
+    A living agent renews its lease of 120 s every 30 s or so, and a clean stop leaves one more lease for the successor. So
+    with --if-expired nothing happens until 120 s after an agent was last alive, however it ended; a journal without a lease
+    counts as over.
+
+    Exit code: 0 all is back, or nothing was to be done; 1 something could not be put back; 2 wrong options, or an agent runs.
+    """
+    journal, boot = FileJournal(state_dir), LinuxBoot()
+    if not state_dir.is_dir():
+        click.echo(f"nothing to restore: there is no {state_dir}")
+        return
+    try:
+        with NodeLock(state_dir):
+            record = journal.load()
+            if journal.complaint:
+                raise click.ClickException(journal.complaint)
+            if record is None or (not record.entries and not record.oom):
+                click.echo(f"nothing to restore: {journal.path} holds no entry")
+                return
+            if record.boot_id != boot.id:
+                click.echo(f"nothing to restore: {journal.path} is of an earlier boot, and cgroups do not survive one")
+                return
+            if if_expired and record.lease_until is not None and record.lease_until > boot.time():
+                click.echo(f"nothing restored: the lease lasts {record.lease_until - boot.time():.0f} s more")
+                return
+            executor = ResourceExecutor(Hierarchies.probe(cgroup_root), journal, ProcScores(), boot)
+            receipts = (*executor.adopt().receipts, *executor.restore_all())
+    except LockHeldError as error:
+        raise click.UsageError(f"{error}; stop it first (it puts back what it changed when told to)") from None
+    except CgroupRootError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or state_dir}: {error.strerror}") from None
+    _print(receipts, record)
+    if any(receipt.result in _NOT_BACK for receipt in receipts):
+        sys.exit(1)
+
+
+def _print(receipts: tuple[Receipt, ...], record: JournalRecord) -> None:
+    entries = {str(entry.file): entry for entry in record.entries}
+    table = Table("file", "was", "ours", "now", "outcome", box=None)
+    for receipt in receipts:
+        entry = entries.get(receipt.target)
+        was = receipt.after if entry is None else entry.original
+        ours = receipt.before if entry is None else entry.written[-1]
+        outcome = _SAID[receipt.result] + (f": {receipt.detail}" if receipt.detail else "")
+        table.add_row(receipt.target, _shown(was), _shown(ours), _shown(receipt.after), outcome)
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+    else:
+        # A log keeps whole lines: no folding at 80 columns.
+        Console(width=1000, soft_wrap=True).print(table)
+
+
+def _shown(text: str | None) -> str:
+    if text is None:
+        return "-"
+    return text or "(empty)"

@@ -1,0 +1,85 @@
+"""The CPUs that BE may use: policy cpuset, and never a CPU that a pod has exclusively (specification, section 5.4).
+
+In: the wanted CPUs (None: the group's own), the exclusive ones, who BE is. Out: families of wishes. On v1 every group below holds a subset
+of its parent and is written too; on v2 the group alone suffices. A set that would be empty is never written.
+"""
+
+from __future__ import annotations
+
+from qosmanager.execute.be_limit import holders
+from qosmanager.execute.dialect import CPUS_NAME, cpus_file, format_cpus, parse_cpus, same
+from qosmanager.execute.family import Family, Wish
+from qosmanager.execute.ledger import Ledger
+from qosmanager.execute.tree import below
+from qosmanager.execute.writing import Trouble, read
+from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.workload import CgroupFile, Placement
+from qosmanager.ports import KernelFiles
+
+
+class BeCpus:
+    """Works out each BE group's cpuset."""
+
+    def __init__(self, kernel: KernelFiles, ledger: Ledger) -> None:
+        self._kernel = kernel
+        self._ledger = ledger
+
+    def families(self, wanted: frozenset[int] | None, exclusive: frozenset[int], placement: Placement) -> list[Family | Receipt]:
+        """One family per group that holds BE, or the reason why it has none."""
+        if wanted is None and not exclusive:
+            return []
+        return [self._family(group, pod, wanted, exclusive) for group, pod in sorted(holders(placement).items())]
+
+    def newborn(self) -> list[Family]:
+        """Groups born below a group that we hold (v1): what they hold is ours, not their own, and has to be widened with it again."""
+        families = []
+        for entry in [entry for file, entry in self._ledger.entries.items() if file.name == CPUS_NAME]:
+            if self._kernel.version("cpuset") != 1:
+                break
+            for child in below(self._kernel, "cpuset", entry.file.group):
+                file = cpus_file(child)
+                now = None if file in self._ledger.entries else read(self._kernel, file)
+                if isinstance(now, str) and any(same(file, now, written) for written in entry.written):
+                    families.append(Family(wishes=(Wish(file, now, entry.original),)))
+        return families
+
+    def _family(self, group: str, pod: str | None, wanted: frozenset[int] | None, exclusive: frozenset[int]) -> Family | Receipt:
+        file = cpus_file(group)
+        text = read(self._kernel, file)
+        if isinstance(text, Trouble):
+            return Receipt(target=str(file), result=text.result, pod=pod, detail=text.detail)
+        allowed = self._allowed(group)
+        own = parse_cpus(self._original(file, text)) or allowed
+        cpus = ((own if wanted is None else wanted) & (allowed or own)) - exclusive
+        if not cpus:
+            detail = f"no CPU would be left: wanted {format_cpus(own if wanted is None else wanted)!r}, "
+            detail += f"allowed {format_cpus(allowed)!r}, exclusive {format_cpus(exclusive)!r}"
+            return Receipt(target=str(file), result=Result.REFUSED, pod=pod, before=text, detail=detail)
+        wishes = [Wish(file, format_cpus(cpus))]
+        if self._kernel.version("cpuset") == 1:
+            wishes += self._children(group, cpus)
+        return Family(wishes=tuple(wishes), pod=pod)
+
+    def _children(self, group: str, cpus: frozenset[int]) -> list[Wish]:
+        wishes = []
+        for child in below(self._kernel, "cpuset", group):
+            file = cpus_file(child)
+            now = read(self._kernel, file)
+            if isinstance(now, Trouble) or not now:
+                continue  # gone, or never given CPUs: it has no tasks and holds nothing
+            held = (parse_cpus(self._original(file, now)) & cpus) or cpus
+            wishes.append(Wish(file, format_cpus(held)))
+        return wishes
+
+    def _allowed(self, group: str) -> frozenset[int]:
+        """What the group above has; empty: not known, any."""
+        above, _, _ = group.rpartition("/")
+        name = CPUS_NAME if self._kernel.version("cpuset") == 1 else "cpuset.cpus.effective"
+        try:
+            return parse_cpus(self._kernel.read(CgroupFile("cpuset", above, name)))
+        except (OSError, ValueError):
+            return frozenset()
+
+    def _original(self, file: CgroupFile, text: str) -> str:
+        entry = self._ledger.entries.get(file)
+        return text if entry is None else entry.original

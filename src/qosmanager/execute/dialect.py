@@ -1,0 +1,149 @@
+"""How each quantity is spelled in the kernel's two dialects, cgroup v1 and v2 (specification, section 9, the table of files).
+
+In: a cgroup version, a group, cores or sets of CPUs. Out: `CgroupFile`s and texts, and back. CPU limits keep the group's own period;
+"-1" and "max" are infinity; the kernel may round, so texts are compared by `same`, never by ==.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from msgspec import Struct
+
+from qosmanager.model.workload import CgroupFile
+
+MINIMUM_US = 1000  # the kernel takes no shorter quota
+PERIOD_US = 100_000
+SMALLEST_WEIGHT = {1: "2", 2: "1"}
+
+_QUOTA = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
+_BURST = {1: "cpu.cfs_burst_us", 2: "cpu.max.burst"}
+_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}
+_UNLIMITED = ("-1", "max")
+
+QUOTA_NAMES = frozenset(_QUOTA.values())
+BURST_NAMES = frozenset(_BURST.values())
+WEIGHT_NAMES = frozenset(_WEIGHT.values())
+CPUS_NAME = "cpuset.cpus"
+
+_NOT_A = "{file} holds {text!r}, which is no {what}"
+
+
+class UnreadableError(ValueError):
+    """A kernel file holds a text that is not understood; the message names the file and the text."""
+
+
+class Quota(Struct, frozen=True):
+    """A group's CPU limit: microseconds per period; `us` is infinite when there is no limit."""
+
+    us: float
+    period: int
+
+    @property
+    def cores(self) -> float:
+        return self.us / self.period
+
+
+def quota_file(version: int, group: str) -> CgroupFile:
+    return CgroupFile("cpu", group, _QUOTA[version])
+
+
+def period_file(group: str) -> CgroupFile:
+    """The period's own file, which only v1 has."""
+    return CgroupFile("cpu", group, "cpu.cfs_period_us")
+
+
+def burst_file(version: int, group: str) -> CgroupFile:
+    return CgroupFile("cpu", group, _BURST[version])
+
+
+def weight_file(version: int, group: str) -> CgroupFile:
+    return CgroupFile("cpu", group, _WEIGHT[version])
+
+
+def idle_file(group: str) -> CgroupFile:
+    return CgroupFile("cpu", group, "cpu.idle")
+
+
+def cpus_file(group: str) -> CgroupFile:
+    return CgroupFile("cpuset", group, CPUS_NAME)
+
+
+def quota_text(version: int, cores: float, period: int) -> str:
+    """Spell a CPU limit of `cores` under `period` (us); infinite cores are no limit, less than the kernel's minimum is the minimum."""
+    if math.isinf(cores):
+        return "-1" if version == 1 else f"max {period}"
+    # Rounded down: shares that sum to the BE limit must not exceed it in the kernel.
+    us = max(MINIMUM_US, math.floor(cores * period + 1e-6))
+    return str(us) if version == 1 else f"{us} {period}"
+
+
+def parse_us(file: CgroupFile, text: str) -> float:
+    """Microseconds of a quota or burst file; infinity for no limit. Raises UnreadableError."""
+    word, *_ = text.split() or [""]
+    if word in _UNLIMITED:
+        return math.inf
+    if not word.isdecimal():
+        raise UnreadableError(_NOT_A.format(file=file, text=text, what="number of microseconds"))
+    return float(word)
+
+
+def parse_quota(file: CgroupFile, text: str) -> Quota:
+    """A v2 `cpu.max`. Raises UnreadableError."""
+    words = text.split()
+    if len(words) != 2 or not words[1].isdecimal() or int(words[1]) == 0:
+        raise UnreadableError(_NOT_A.format(file=file, text=text, what="limit and period"))
+    return Quota(parse_us(file, words[0]), int(words[1]))
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """The kernel's list format ("0-3,8"); an empty text is the empty set. Raises UnreadableError."""
+    cpus: set[int] = set()
+    for part in text.split(",") if text.strip() else ():
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if match is None:
+            raise UnreadableError(f"{text!r} is no list of CPUs (such as 0-3,8)")
+        first = int(match[1])
+        cpus.update(range(first, int(match[2] or first) + 1))
+    return frozenset(cpus)
+
+
+def format_cpus(cpus: frozenset[int]) -> str:
+    """The kernel's list format, lowest first."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def check(file: CgroupFile, text: str) -> None:
+    """Raise UnreadableError when a file's text is not of its quantity: then there is no original to put back later."""
+    if file.name == CPUS_NAME:
+        parse_cpus(text)
+    elif file.name == "cpu.max":
+        parse_quota(file, text)
+    else:
+        parse_us(file, text)
+
+
+def same(file: CgroupFile, one: str, other: str) -> bool:
+    """Whether two texts of a file mean the same value, within the kernel's rounding (1 us or 0.1 percent)."""
+    if one == other:
+        return True
+    try:
+        if file.name == CPUS_NAME:
+            return parse_cpus(one) == parse_cpus(other)
+        if file.name == "cpu.max":
+            a, b = parse_quota(file, one), parse_quota(file, other)
+            return a.period == b.period and _close(a.us, b.us)
+        return _close(parse_us(file, one), parse_us(file, other))
+    except UnreadableError:
+        return False
+
+
+def _close(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-3, abs_tol=1.0) if a > MINIMUM_US else a == b

@@ -1,0 +1,113 @@
+"""What this agent has changed: who owns which kernel file, its original and our value (specification, section 9).
+
+In: intended writes. Out: a journal that is on tmpfs before the write is in the kernel, so that a kill at any instant loses nothing.
+The journal's lease is renewed while the agent lives; once it is over and nobody holds the lock, `restore --if-expired` may act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from qosmanager.execute.dialect import same
+from qosmanager.model.workload import CgroupFile
+from qosmanager.ports import Journal, JournalEntry, JournalRecord, OomEntry
+
+LEASE = 120.0  # seconds for which BE limits outlive their agent
+RENEWAL = 30.0  # seconds between two renewals of a living agent's lease
+
+
+class Boot(Protocol):
+    """This boot of the machine: its id, and seconds since its start, sleep included (CLOCK_BOOTTIME)."""
+
+    @property
+    def id(self) -> str: ...
+
+    def time(self) -> float: ...
+
+
+def holds_ours(entry: JournalEntry, text: str) -> bool:
+    """Whether a file's present text is one that we wrote."""
+    return any(same(entry.file, written, text) for written in entry.written)
+
+
+class Ledger:
+    """The journal's content in memory: one entry per owned file. `be_limit` (cores) and `be_cpus` are what BE is held at."""
+
+    def __init__(self, journal: Journal, boot: Boot) -> None:
+        self.entries: dict[CgroupFile, JournalEntry] = {}
+        self.oom: dict[str, OomEntry] = {}
+        self.be_limit: float | None = None
+        self.be_cpus: str | None = None
+        self._journal = journal
+        self._boot = boot
+        self._stored = JournalRecord(boot_id=boot.id)
+        self._stored_entries: dict[CgroupFile, JournalEntry] = {}
+
+    def load(self) -> JournalRecord | None:
+        """A predecessor's record of this boot; None when there is none or it speaks of an earlier boot."""
+        record = self._journal.load()
+        if record is None or record.boot_id != self._boot.id:
+            return None
+        self._stored = record
+        self._stored_entries = {entry.file: entry for entry in record.entries}
+        return record
+
+    def intend(self, entries: Iterable[JournalEntry]) -> None:
+        """Make sure that the journal knows these values before they are written; OSError when it cannot be written."""
+        before = dict(self.entries)
+        missing = False
+        for entry in entries:
+            known = self.entries.get(entry.file, entry)
+            written = tuple(dict.fromkeys((*known.written[-1:], *entry.written)))
+            self.entries[entry.file] = replace(known, written=written)
+            stored = self._stored_entries.get(entry.file)
+            missing |= stored is None or replace(stored, written=known.written) != known or entry.written[-1] not in stored.written
+        if missing:
+            try:
+                self.save()
+            except OSError:
+                self.entries = before
+                raise
+
+    def settle(self, file: CgroupFile, text: str) -> None:
+        """The write is over: this text is in force. An entry whose file is at its original again is given up."""
+        entry = self.entries[file]
+        if same(file, text, entry.original):
+            del self.entries[file]
+        else:
+            self.entries[file] = replace(entry, written=(text,))
+
+    def forget(self, file: CgroupFile) -> None:
+        self.entries.pop(file, None)
+
+    def record(self, *, lease: float = LEASE, state: bytes | None = None) -> JournalRecord:
+        """The whole as it is to be stored; the lease counts from now."""
+        return JournalRecord(
+            boot_id=self._boot.id,
+            entries=tuple(self.entries[file] for file in sorted(self.entries)),
+            oom=tuple(self.oom[group] for group in sorted(self.oom)),
+            lease_until=self._boot.time() + lease,
+            state=state,
+            be_limit=self.be_limit,
+            be_cpus=self.be_cpus,
+        )
+
+    def save(self, *, lease: float = LEASE, state: bytes | None = None) -> None:
+        """Store now. OSError when it cannot be written; the stored one then stays as it was."""
+        record = self.record(lease=lease, state=state)
+        self._journal.save(record)
+        self._stored = record
+        self._stored_entries = dict(self.entries)
+
+    def flush(self) -> None:
+        """Store what has changed, and renew the lease in time. OSError when it cannot be written."""
+        now = self.record()
+        if replace(now, lease_until=self._stored.lease_until) != self._stored or self._renewal_due():
+            self.save()
+
+    def _renewal_due(self) -> bool:
+        until = self._stored.lease_until
+        return bool(self.entries or self.oom) and (until is None or until - self._boot.time() < LEASE - RENEWAL)

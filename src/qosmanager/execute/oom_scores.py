@@ -1,0 +1,178 @@
+"""Standing property: the kernel, if it must kill, kills BE processes first (specification, section 5.6).
+
+In: BE groups and the wanted oom_score_adj. Out: receipts, one per group with something raised or refused. Values are only ever raised;
+originals are in the journal before that, per process; a process born since of a raised one gets the group's original back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from qosmanager.execute.ledger import Ledger
+from qosmanager.execute.tree import below
+from qosmanager.model.actions import Receipt, Result
+from qosmanager.ports import KernelFiles, OomEntry
+
+_PERIOD = 5.0  # seconds between two looks for new processes
+
+
+class OomScores(Protocol):
+    """oom_score_adj of processes. Every method raises OSError; ESRCH or ENOENT mean the process is gone."""
+
+    def identity(self, pid: int) -> str:
+        """`pid:starttime`, which no later process has."""
+
+    def read(self, pid: int) -> int: ...
+
+    def write(self, identity: str, value: int) -> None:
+        """Write, if the process still is the one of this identity; else OSError(ESRCH)."""
+
+
+def process_controller(kernel: KernelFiles) -> str:
+    """The hierarchy in which a group's processes are looked up."""
+    return next((name for name in ("memory", "cpu", "unified") if kernel.version(name) is not None), "unified")
+
+
+def group_pids(kernel: KernelFiles, group: str, controller: str | None = None) -> Iterator[int]:
+    """Processes of a group and the groups below it; what vanishes meanwhile is left out."""
+    controller = controller or process_controller(kernel)
+    for each in (group, *below(kernel, controller, group)):
+        try:
+            yield from kernel.pids(controller, each)
+        except OSError:
+            continue
+
+
+class BeOomScores:
+    """Raises the BE processes' oom_score_adj and puts it back."""
+
+    def __init__(self, kernel: KernelFiles, scores: OomScores, ledger: Ledger) -> None:
+        self._kernel = kernel
+        self._scores = scores
+        self._ledger = ledger
+        self._seen: dict[str, set[str]] = {}
+        self._due = 0.0
+        self._value: int | None = None
+
+    def keep(self, groups: list[str], value: int | None, now: float) -> list[Receipt]:
+        """Raise what is new, every 5 s; put groups back that are BE no longer."""
+        if now < self._due and value == self._value:
+            return []
+        self._due, self._value = now + _PERIOD, value
+        stays = set(groups) if value is not None else set()
+        receipts = [receipt for group in sorted(set(self._ledger.oom) - stays) for receipt in self.put_back(group)]
+        self._seen = {group: seen for group, seen in self._seen.items() if group in stays}
+        if value is not None:
+            receipts += [receipt for group in sorted(stays) for receipt in self._raise(group, value)]
+        return receipts
+
+    def _raise(self, group: str, value: int) -> list[Receipt]:
+        controller = process_controller(self._kernel)
+        entry = self._ledger.oom.get(group)
+        if entry is not None and entry.value != value:
+            self.put_back(group)
+            entry = None
+        try:
+            inode = self._kernel.inode(controller, group)
+        except OSError:
+            self._ledger.oom.pop(group, None)
+            return []
+        if entry is not None and entry.inode != inode:
+            entry = None
+        present = self._present(group)
+        known = self._seen.get(group, set(entry.processes) if entry is not None else set())
+        new = {identity: score for identity, score in present.items() if identity not in known}
+        self._seen[group] = set(present)
+        lower = {identity: score for identity, score in new.items() if score < value}
+        if not lower:
+            return []
+        if entry is None:
+            # A first look: who already is at the value was so before us, and stays so.
+            entry = OomEntry(group=group, inode=inode, value=value, original=min(lower.values()), processes=new)
+        else:
+            kept = {identity: score for identity, score in entry.processes.items() if identity in present}
+            entry = replace(entry, processes=kept | lower)
+        return self._write(group, entry, lower)
+
+    def _present(self, group: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for pid in group_pids(self._kernel, group):
+            try:
+                found[self._scores.identity(pid)] = self._scores.read(pid)
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def _write(self, group: str, entry: OomEntry, lower: dict[str, int]) -> list[Receipt]:
+        target = f"oom_score_adj of {group}"
+        before = self._ledger.oom.get(group)
+        self._ledger.oom[group] = entry
+        try:
+            self._ledger.save()
+        except OSError as error:
+            self._seen.pop(group, None)
+            if before is None:
+                del self._ledger.oom[group]
+            else:
+                self._ledger.oom[group] = before
+            return [Receipt(target=target, result=Result.REFUSED, detail=f"nothing was written, because the journal cannot be: {error}")]
+        refused = [problem for identity in lower if (problem := _try(self._scores, identity, entry.value))]
+        if refused:
+            return [Receipt(target=target, result=Result.REFUSED, detail=f"{len(refused)} of {len(lower)}: {refused[0]}")]
+        before_text = str(entry.original)
+        return [Receipt(target=target, result=Result.APPLIED, before=before_text, after=str(entry.value), detail=f"{len(lower)} processes")]
+
+    def put_back(self, group: str) -> list[Receipt]:
+        """Give a group's processes their own values back, where they still hold ours."""
+        entry = self._ledger.oom.pop(group)
+        self._seen.pop(group, None)
+        return put_back(self._kernel, self._scores, entry)
+
+    def adopt(self, entry: OomEntry) -> None:
+        """Take over what a predecessor raised in a group that is still the same."""
+        try:
+            if self._kernel.inode(process_controller(self._kernel), entry.group) == entry.inode:
+                self._ledger.oom[entry.group] = entry
+        except OSError:
+            return
+
+
+def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Receipt]:
+    """Put one group's originals back, compare-and-set."""
+    target = f"oom_score_adj of {entry.group}"
+    controller = process_controller(kernel)
+    try:
+        if kernel.inode(controller, entry.group) != entry.inode:
+            return [Receipt(target=target, result=Result.GONE, detail="the group was made anew")]
+    except OSError:
+        return [Receipt(target=target, result=Result.GONE, detail="the group is gone")]
+    problems: list[str] = []
+    count = 0
+    for pid in group_pids(kernel, entry.group, controller):
+        try:
+            identity = scores.identity(pid)
+            if scores.read(pid) != entry.value:
+                continue
+        except (OSError, ValueError):
+            continue
+        original = entry.processes.get(identity, entry.original)
+        if original != entry.value:
+            count += 1
+            problems += [problem] if (problem := _try(scores, identity, original)) else []
+    if problems:
+        return [Receipt(target=target, result=Result.FAILED, detail=f"{len(problems)} of {count}: {problems[0]}")]
+    return [Receipt(target=target, result=Result.APPLIED, before=str(entry.value), after=str(entry.original), detail=f"{count} processes")]
+
+
+def _try(scores: OomScores, identity: str, value: int) -> str:
+    """Write one; return what went wrong, "" also for a process that is gone."""
+    try:
+        scores.write(identity, value)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    except OSError as error:
+        return f"process {identity.partition(':')[0]}: {error.strerror}"
+    return ""

@@ -1,0 +1,326 @@
+"""ResourceExecutor: the only writer of cgroup files (specification, section 9).
+
+In: one ordered plan per cycle, where the pods lie, their readings. Out: receipts. It keeps what BE is to be held at and applies that to the
+groups that hold BE now, so that pods may come and go; it watches every file it owns, and puts originals back when a reason ends.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.execute.be_cpus import BeCpus
+from qosmanager.execute.be_limit import BeLimit, be_workloads, holders
+from qosmanager.execute.bursts import burst_family
+from qosmanager.execute.dialect import (
+    BURST_NAMES,
+    CPUS_NAME,
+    QUOTA_NAMES,
+    SMALLEST_WEIGHT,
+    WEIGHT_NAMES,
+    UnreadableError,
+    idle_file,
+    parse_cpus,
+    weight_file,
+)
+from qosmanager.execute.drift import DriftCounter
+from qosmanager.execute.family import Family, Hands, Wish
+from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours
+from qosmanager.execute.oom_scores import BeOomScores, OomScores
+from qosmanager.execute.repetition import Repetition
+from qosmanager.execute.writing import Trouble
+from qosmanager.model.actions import (
+    Action,
+    Evict,
+    Plan,
+    Receipt,
+    RestoreBeCpuLimit,
+    RestoreBeCpuset,
+    RestoreCpuLimit,
+    Result,
+    SetBeCpuLimit,
+    SetBeCpuset,
+    SetCpuLimit,
+    Standing,
+)
+from qosmanager.model.qos import Mode
+from qosmanager.model.snapshot import Snapshot
+from qosmanager.model.workload import CgroupFile, Placement
+from qosmanager.ports import Journal, JournalEntry, KernelFiles
+
+_LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES
+
+
+class Adopted(Struct, frozen=True, kw_only=True):
+    """What a predecessor left: its engine's state (JSON; None: it had no time to leave one), what BE is held at, and what
+    became of its entries (its bursts are ended)."""
+
+    state: bytes | None = None
+    be_limit: float | None = None
+    be_cpus: str | None = None
+    receipts: tuple[Receipt, ...] = ()
+
+
+class _Cycle(Struct, frozen=True, kw_only=True):
+    """What one call of apply works with."""
+
+    placement: Placement
+    usage: dict[str, float | None]
+    standing: Standing
+
+
+class ResourceExecutor:
+    """Owns every kernel file that it has written, until the original is back."""
+
+    def __init__(self, kernel: KernelFiles, journal: Journal, scores: OomScores, boot: Boot) -> None:
+        self._kernel = kernel
+        self._ledger = Ledger(journal, boot)
+        self._hands = Hands(kernel, self._ledger)
+        self._be_limit = BeLimit(kernel, self._ledger)
+        self._be_cpus = BeCpus(kernel, self._ledger)
+        self._oom = BeOomScores(kernel, scores, self._ledger)
+        self._drifts = DriftCounter()
+        self._repetition = Repetition()
+        self._limit_basis: object = None
+        self._cpus_basis: object = None
+
+    # -- one cycle -----------------------------------------------------------------------------------------------------------
+
+    def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]:
+        """Do a plan's actions but evictions, then what the held limits ask for. `now` is monotonic seconds. Never raises OSError."""
+        usage = {pod.key: pod.cpu.usage for pod in snapshot.pods}
+        cycle = _Cycle(placement=placement, usage=usage, standing=plan.standing)
+        receipts = self._watch(now)
+        for index, action in enumerate(plan.actions):
+            if not isinstance(action, Evict):
+                receipts += [replace(receipt, action=index) for receipt in self._act(action, cycle)]
+        follow_ups = self._hold_limit(cycle) + self._hold_cpus(cycle) + self._hold_weight(cycle)
+        groups = [workload.cgroup for workload in be_workloads(placement)]
+        follow_ups += self._oom.keep(groups, plan.standing.oom_score_adj, now)
+        follow_ups += self._store()
+        noticed = {receipt.target for receipt in receipts if receipt.result is Result.DRIFTED}
+        receipts += [receipt for receipt in follow_ups if _news(receipt) and not (_done(receipt) and receipt.target in noticed)]
+        return tuple(receipt for receipt in receipts if receipt.action is not None or self._repetition.first(receipt, now))
+
+    def _act(self, action: Action, cycle: _Cycle) -> list[Receipt]:
+        if action.mode is not Mode.ENFORCE:
+            return [Receipt(target=target(action), result=Result.RECORDED, pod=getattr(action, "pod", None), detail=action.mode.value)]
+        match action:
+            case SetCpuLimit():
+                found = burst_family(self._kernel, self._ledger, action, cycle.placement)
+                return [found] if isinstance(found, Receipt) else self._hands.carry_out(found)
+            case RestoreCpuLimit():
+                receipts = self._end_burst(action.pod)
+                return receipts or [_nothing_to_do(action)]
+            case SetBeCpuLimit():
+                self._ledger.be_limit, self._limit_basis = action.cores, None
+                return self._hold_limit(cycle) or [_nothing_to_do(action)]
+            case RestoreBeCpuLimit():
+                self._ledger.be_limit = self._ledger.be_cpus = self._limit_basis = self._cpus_basis = None
+                return (self._hold_limit(cycle) + self._hold_cpus(cycle)) or [_nothing_to_do(action)]
+            case SetBeCpuset():
+                self._ledger.be_cpus, self._cpus_basis = action.cpus, None
+                return self._hold_cpus(cycle) or [_nothing_to_do(action)]
+            case RestoreBeCpuset():
+                self._ledger.be_cpus = self._cpus_basis = None
+                return self._hold_cpus(cycle) or [_nothing_to_do(action)]
+            case Evict():
+                raise AssertionError("evictions are the Evictor's")
+
+    # -- what is owned, watched ----------------------------------------------------------------------------------------------
+
+    def _watch(self, now: float) -> list[Receipt]:
+        """Compare every owned file with what we wrote."""
+        receipts: list[Receipt] = []
+        for entry in tuple(self._ledger.entries.values()):
+            if entry.file not in self._ledger.entries:
+                continue  # its burst was dropped a moment ago
+            text = self._hands.present(entry)
+            if isinstance(text, Trouble):
+                receipts.append(self._lost(entry, text))
+            elif not holds_ours(entry, text):
+                receipts += self._drifted(entry, text, now)
+        return receipts
+
+    def _lost(self, entry: JournalEntry, why: Trouble) -> Receipt:
+        if why.result is Result.GONE:
+            self._release(entry.file)
+        return Receipt(target=str(entry.file), result=why.result, pod=entry.pod, before=entry.written[-1], detail=why.detail)
+
+    def _drifted(self, entry: JournalEntry, text: str, now: float) -> list[Receipt]:
+        ours = entry.written[-1]
+        if entry.pod is None:
+            self._forget_basis(entry.file)
+            detail = self._drifts.words(self._drifts.count(entry.file, now))
+            return [Receipt(target=str(entry.file), result=Result.DRIFTED, before=text, after=ours, detail=f"{detail}; put back")]
+        # kubelet resized the pod: its value is the new original, and the burst is over for the pod's other files too.
+        self._release(entry.file)
+        detail = f"changed by somebody else from {ours!r}; that is its own limit now, the burst is dropped"
+        drifted = Receipt(target=str(entry.file), result=Result.DRIFTED, pod=entry.pod, before=ours, after=text, detail=detail)
+        return [drifted, *self._end_burst(entry.pod)]
+
+    def _release(self, file: CgroupFile) -> None:
+        self._ledger.forget(file)
+        self._drifts.forget(file)
+        self._forget_basis(file)
+
+    def _forget_basis(self, file: CgroupFile) -> None:
+        if file.name in _LIMIT_NAMES:
+            self._limit_basis = None
+        elif file.name == CPUS_NAME:
+            self._cpus_basis = None
+
+    def _end_burst(self, pod: str) -> list[Receipt]:
+        return self._hands.put_back([entry for entry in self._ledger.entries.values() if entry.pod == pod], pod)
+
+    # -- what BE is held at --------------------------------------------------------------------------------------------------
+
+    def _hold_limit(self, cycle: _Cycle) -> list[Receipt]:
+        """Write the BE limit where it is to be written now, and put back where it no longer is."""
+        cores = self._ledger.be_limit
+        divided = {} if cores is None else self._be_limit.divide(cores, cycle.placement, cycle.usage)
+        basis = (divided, _groups(cycle.placement))
+        if basis == self._limit_basis:
+            return []
+        families = self._be_limit.families(divided, cycle.placement)
+        # What is new is held before what is left opens: BE is never open in between.
+        receipts = self._carry_out(families) + self._left(_LIMIT_NAMES, families)
+        self._limit_basis = basis if _in_force(receipts) else None
+        return receipts
+
+    def _hold_cpus(self, cycle: _Cycle) -> list[Receipt]:
+        exclusive = frozenset(cycle.standing.exclusive_cpus)
+        basis = (self._ledger.be_cpus, exclusive, _groups(cycle.placement))
+        if basis == self._cpus_basis:
+            return []
+        try:
+            wanted = None if self._ledger.be_cpus is None else parse_cpus(self._ledger.be_cpus)
+        except UnreadableError as error:
+            self._ledger.be_cpus = None
+            return [Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=str(error))]
+        self._carry_out(self._be_cpus.newborn())
+        found = self._be_cpus.families(wanted, exclusive, cycle.placement)
+        families = [each for each in found if isinstance(each, Family)]
+        refusals = [each for each in found if isinstance(each, Receipt)]
+        kept = frozenset(receipt.target for receipt in refusals)
+        receipts = refusals + self._carry_out(families) + self._left(frozenset({CPUS_NAME}), families, kept)
+        self._cpus_basis = basis if _in_force(receipts) else None
+        return receipts
+
+    def _hold_weight(self, cycle: _Cycle) -> list[Receipt]:
+        """The BE parent has the smallest weight, where it is not kubelet's, which sees to that itself."""
+        version = self._kernel.version("cpu")
+        parent = cycle.placement.be_parent
+        families: list[Family] = []
+        receipts: list[Receipt] = []
+        if version is not None and parent is not None and cycle.standing.be_weight and not cycle.placement.kubelet_owned:
+            if self._idle(parent):
+                detail = "cpu.idle is 1: weaker than any weight already"
+                receipts.append(Receipt(target=str(weight_file(version, parent)), result=Result.REFUSED, detail=detail))
+            else:
+                families.append(Family(wishes=(Wish(weight_file(version, parent), SMALLEST_WEIGHT[version]),)))
+        return receipts + self._carry_out(families) + self._left(WEIGHT_NAMES, families)
+
+    def _idle(self, group: str) -> bool:
+        try:
+            return self._kernel.read(idle_file(group)) == "1"
+        except OSError:
+            return False  # older kernels have none
+
+    def _left(self, names: frozenset[str], families: list[Family], kept: frozenset[str] = frozenset()) -> list[Receipt]:
+        """Put the originals of BE files back that nobody wishes for any more."""
+        wished = {wish.file for family in families for wish in family.wishes}
+        entries = [
+            entry
+            for file, entry in self._ledger.entries.items()
+            if entry.pod is None and file.name in names and file not in wished and str(file) not in kept
+        ]
+        return self._hands.put_back(entries)
+
+    def _carry_out(self, families: list[Family]) -> list[Receipt]:
+        return [receipt for family in families for receipt in self._hands.carry_out(family)]
+
+    def _store(self) -> list[Receipt]:
+        try:
+            self._ledger.flush()
+        except OSError as error:
+            return [Receipt(target="journal", result=Result.REFUSED, detail=f"the journal cannot be written: {error}")]
+        return []
+
+    # -- from start to stop --------------------------------------------------------------------------------------------------
+
+    def adopt(self) -> Adopted:
+        """Take over what a predecessor of this boot left, where it still holds; end its bursts. Writes nothing else."""
+        record = self._ledger.load()
+        if record is None:
+            return Adopted()
+        receipts: list[Receipt] = []
+        for entry in record.entries:
+            text = self._hands.present(entry)
+            if isinstance(text, Trouble):
+                receipts.append(Receipt(target=str(entry.file), result=text.result, pod=entry.pod, detail=text.detail))
+                if text.result is not Result.GONE:
+                    self._ledger.entries[entry.file] = entry
+            elif holds_ours(entry, text):
+                self._ledger.entries[entry.file] = replace(entry, written=(text,))
+            else:
+                detail = f"left alone: holds {text!r}, not ours ({entry.written[-1]!r})"
+                receipts.append(Receipt(target=str(entry.file), result=Result.DRIFTED, pod=entry.pod, after=text, detail=detail))
+        for scores in record.oom:
+            self._oom.adopt(scores)
+        self._ledger.be_limit, self._ledger.be_cpus = record.be_limit, record.be_cpus
+        receipts += self.end_bursts()
+        return Adopted(state=record.state, be_limit=record.be_limit, be_cpus=record.be_cpus, receipts=tuple(receipts))
+
+    def end_bursts(self) -> tuple[Receipt, ...]:
+        """Put the own limits of all LS pods back."""
+        pods = sorted({entry.pod for entry in self._ledger.entries.values() if entry.pod is not None})
+        return tuple(receipt for pod in pods for receipt in self._end_burst(pod))
+
+    def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
+        """A clean stop: bursts end; BE limits stay for `lease` seconds, for a successor. OSError is a receipt."""
+        receipts = self.end_bursts()
+        try:
+            self._ledger.save(lease=lease, state=state)
+        except OSError as error:
+            return (*receipts, Receipt(target="journal", result=Result.FAILED, detail=f"the journal cannot be written: {error}"))
+        return receipts
+
+    def restore_all(self) -> tuple[Receipt, ...]:
+        """Put every original back; what cannot be stays in the journal."""
+        self._carry_out(self._be_cpus.newborn())
+        receipts = self._hands.put_back(list(self._ledger.entries.values()))
+        for group in sorted(self._ledger.oom):
+            receipts += self._oom.put_back(group)
+        self._ledger.be_limit = self._ledger.be_cpus = self._limit_basis = self._cpus_basis = None
+        return (*receipts, *self._store())
+
+
+def target(action: Action) -> str:
+    """The name of what an action is about: its pod, or all of BE."""
+    pod: str | None = getattr(action, "pod", None)
+    return pod or "BE"
+
+
+def _nothing_to_do(action: Action) -> Receipt:
+    pod = getattr(action, "pod", None)
+    return Receipt(target=target(action), result=Result.UNCHANGED, pod=pod, detail="no file has to change")
+
+
+def _groups(placement: Placement) -> tuple[tuple[str, str | None, tuple[str, ...]], ...]:
+    """Who holds BE: when that changes, the files to be written change."""
+    inner = tuple(container.cgroup for workload in be_workloads(placement) for container in workload.containers)
+    return (*((group, pod, ()) for group, pod in sorted(holders(placement).items())), ("", None, inner))
+
+
+def _in_force(receipts: list[Receipt]) -> bool:
+    """Whether nothing has to be tried again: a group that is gone may come back under its name."""
+    return not any(receipt.result in (Result.REFUSED, Result.FAILED, Result.GONE) for receipt in receipts)
+
+
+def _news(receipt: Receipt) -> bool:
+    return receipt.result is not Result.UNCHANGED
+
+
+def _done(receipt: Receipt) -> bool:
+    return receipt.result is Result.APPLIED

@@ -1,0 +1,217 @@
+"""Local eviction: ends the processes of a pod's cgroup (specification, section 9). Implements the `Evictions` port.
+
+In: a victim. Out: progress by polling; nothing blocks. The systemd unit is stopped where one owns the group; else SIGTERM to every
+process, up to the grace period, then SIGKILL (cgroup.kill on v2, freeze-kill-thaw on v1), again and again until no process is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Protocol
+
+from qosmanager.execute.oom_scores import group_pids
+from qosmanager.linux.processes import signal_members
+from qosmanager.linux.systemd import Systemd, UnitStop
+from qosmanager.model.actions import Evict
+from qosmanager.model.workload import CgroupFile, Workload
+from qosmanager.ports import EvictionProgress, KernelFiles
+
+_HIERARCHIES = ("memory", "cpu", "cpuacct", "cpuset", "freezer", "unified")
+_SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer
+_KILL_LASTS = 30.0  # seconds of SIGKILL after which a pod counts as not to be ended (uninterruptible sleep)
+_FREEZE_LOOKS = 50
+
+
+class _Stage(Protocol):
+    """What is done now to end a victim."""
+
+    def drive(self, victim: _Victim, now: float) -> _Stage | str:
+        """Do a little; return the stage that comes next (often itself), or why the victim cannot be ended."""
+
+
+class _Victim:
+    """A group and how its processes are found; the inode tells a successor of the same name apart."""
+
+    def __init__(self, kernel: KernelFiles, group: str, grace: float) -> None:
+        self.kernel = kernel
+        self.group = group
+        self.grace = grace
+        self.controller = next((each for each in _HIERARCHIES if self._inode(each) is not None), None)
+        self.inode = None if self.controller is None else self._inode(self.controller)
+
+    def _inode(self, controller: str) -> int | None:
+        if self.kernel.version(controller) is None:
+            return None
+        try:
+            return self.kernel.inode(controller, self.group)
+        except OSError:
+            return None
+
+    def pids(self, controller: str | None = None) -> set[int]:
+        """Processes now, of this group and those below it; none when the group is gone or another one has its name."""
+        if self.controller is None or self._inode(self.controller) != self.inode:
+            return set()
+        controller = controller or self.controller
+        # A pid that is 0 belongs to another pid namespace and cannot be signalled from here.
+        return {pid for pid in group_pids(self.kernel, self.group, controller) if pid > 0}
+
+    def elsewhere(self, controller: str) -> bool:
+        """Whether the group of this name in another hierarchy holds this victim's processes and no others."""
+        if self._inode(controller) is None:
+            return False
+        there = self.pids(controller)
+        return bool(there) and there <= self.pids()
+
+
+class _Stopping:
+    """systemd is asked to stop the unit."""
+
+    def __init__(self, stop: UnitStop, now: float) -> None:
+        self._stop = stop
+        self._until = now + _SYSTEMD_ANSWERS
+
+    def drive(self, victim: _Victim, now: float) -> _Stage | str:
+        taken = self._stop.poll()
+        if taken is None and now < self._until:
+            return self
+        if taken is None:
+            self._stop.abandon()
+        # systemd has the unit's own stop commands and time-outs; a grace period more and we go on ourselves.
+        return _Waiting(now + victim.grace) if taken else _Terminating(now + victim.grace)
+
+
+class _Waiting:
+    """systemd stops the unit."""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+
+    def drive(self, victim: _Victim, now: float) -> _Stage | str:
+        del victim
+        return self if now < self._until else _Killing(now)
+
+
+class _Terminating:
+    """Every process is asked once to end, also those that are born meanwhile."""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+        self._asked: set[int] = set()
+
+    def drive(self, victim: _Victim, now: float) -> _Stage | str:
+        if now >= self._until:
+            return _Killing(now).drive(victim, now)
+        asked = frozenset(self._asked)
+        signal_members(lambda: victim.pids() - asked, signal.SIGTERM)
+        self._asked = victim.pids()
+        return self
+
+
+class _Killing:
+    """SIGKILL, by the strongest means that the hierarchies have."""
+
+    def __init__(self, now: float) -> None:
+        self._until = now + _KILL_LASTS
+
+    def drive(self, victim: _Victim, now: float) -> _Stage | str:
+        pids = victim.pids()
+        if problem := untouchable(pids):
+            return problem
+        if now >= self._until:
+            return f"{len(pids)} processes are still there {_KILL_LASTS:g} s after SIGKILL, process {min(pids)} the first"
+        if not _kill_by_cgroup(victim):
+            _freeze_kill_thaw(victim)
+        return self
+
+
+class LocalEvictions:
+    """Ends pods on this machine, several at a time."""
+
+    def __init__(self, kernel: KernelFiles, systemd: Systemd) -> None:
+        self._kernel = kernel
+        self._systemd = systemd
+        self._victims: dict[str, tuple[_Victim, _Stage]] = {}
+
+    def begin(self, action: Evict, workload: Workload, now: float) -> str:
+        """Start to end a pod; SIGTERM is sent before this returns. Return why it cannot be, or ""."""
+        if not workload.cgroup.strip("/"):
+            return "its cgroup is the root, which holds the whole machine"
+        grace = workload.grace if action.grace is None else min(action.grace, workload.grace)
+        victim = _Victim(self._kernel, workload.cgroup, grace)
+        if problem := untouchable(victim.pids()):
+            return problem
+        stop = self._systemd.stop(workload.cgroup)
+        first: _Stage = _Terminating(now + grace) if stop is None else _Stopping(stop, now)
+        after = first.drive(victim, now)
+        if isinstance(after, str):
+            return after
+        self._victims[action.pod] = (victim, after)
+        return ""
+
+    def poll(self, now: float) -> dict[str, EvictionProgress]:
+        """Do what is due; progress by pod key, an end once."""
+        progress = {}
+        for key, (victim, stage) in list(self._victims.items()):
+            after = stage.drive(victim, now) if victim.pids() else stage
+            if isinstance(after, str):
+                progress[key] = EvictionProgress(done=False, error=after)
+                del self._victims[key]
+                continue
+            self._victims[key] = (victim, after)
+            progress[key] = EvictionProgress(done=not victim.pids())
+            if progress[key].done:
+                del self._victims[key]
+        return progress
+
+
+def untouchable(pids: set[int]) -> str:
+    """Why these processes must not be ended, or ""."""
+    if 1 in pids:
+        return "process 1 is in its cgroup"
+    if os.getpid() in pids:
+        return "this agent itself is in its cgroup"
+    return ""
+
+
+def _kill_by_cgroup(victim: _Victim) -> bool:
+    """cgroup.kill, in the v2 tree that holds the victim's processes. False where there is none."""
+    assert victim.controller is not None
+    v2 = victim.controller if victim.kernel.version(victim.controller) == 2 else "unified"
+    if v2 != victim.controller and not victim.elsewhere(v2):
+        return False
+    try:
+        victim.kernel.write(CgroupFile(v2, victim.group, "cgroup.kill"), "1")
+    except OSError:
+        return False
+    return not (v2 != victim.controller and victim.pids() - victim.pids(v2))
+
+
+def _freeze_kill_thaw(victim: _Victim) -> None:
+    """SIGKILL to all, frozen meanwhile where the freezer knows the group, so that none can fork away."""
+    file = CgroupFile("freezer", victim.group, "freezer.state")
+    frozen = victim.kernel.version("freezer") == 1 and victim.elsewhere("freezer") and _freeze(victim.kernel, file)
+    try:
+        signal_members(victim.pids, signal.SIGKILL)
+    finally:
+        if frozen:
+            _thaw(victim.kernel, file)
+
+
+def _freeze(kernel: KernelFiles, file: CgroupFile) -> bool:
+    try:
+        kernel.write(file, "FROZEN")
+        # Freezing takes some 2 ms; a task in uninterruptible sleep would hold it up for ever.
+        for _ in range(_FREEZE_LOOKS):
+            if kernel.read(file) == "FROZEN":
+                break
+    except OSError:
+        return False
+    return True
+
+
+def _thaw(kernel: KernelFiles, file: CgroupFile) -> None:
+    try:
+        kernel.write(file, "THAWED")
+    except OSError:
+        return  # the group went with its last process

@@ -1,0 +1,107 @@
+"""The journal as a file on tmpfs (specification, section 9): <state-dir>/journal.json, mode 0600 in a directory of mode 0700.
+
+In: a `JournalRecord`. Out: the same after any kill: it is written beside the old one, synced, and renamed over it. A file that is not ours
+to understand (damaged, of another version) is moved aside with a message, never overwritten and never a crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.ports import JournalRecord
+
+STATE_DIRECTORY = Path("/run/qosmanager")
+VERSION = 1
+
+_log = logging.getLogger("qosmanager.journal")
+
+
+class _File(Struct, frozen=True, kw_only=True):
+    version: int
+    record: JournalRecord
+
+
+class _Header(Struct, frozen=True, kw_only=True):
+    version: int
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make the state directory, 0700. OSError when it cannot be made, or is somebody else's or a link."""
+    try:
+        os.makedirs(directory.parent, exist_ok=True)
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        found = os.lstat(directory)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is not a directory", str(directory)) from None
+        if found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, f"belongs to user {found.st_uid}", str(directory)) from None
+        if found.st_mode & 0o077:
+            os.chmod(directory, 0o700)
+
+
+class FileJournal:
+    """The `Journal` port. `complaint` says what was wrong with the file that `load` found, "" when nothing was."""
+
+    def __init__(self, directory: Path = STATE_DIRECTORY) -> None:
+        self.path = directory / "journal.json"
+        self.complaint = ""
+        self._directory = directory
+        self._encoder = msgspec.json.Encoder()
+
+    def load(self) -> JournalRecord | None:
+        """Return the stored record; None when there is none or it cannot be understood. OSError when it cannot be read."""
+        self.complaint = ""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read()
+        try:
+            version = msgspec.json.decode(raw, type=_Header).version
+            if version != VERSION:
+                self._set_aside(f"is of version {version}, this program reads version {VERSION}")
+                return None
+            return msgspec.json.decode(raw, type=_File).record
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._set_aside(f"cannot be understood ({error})")
+            return None
+
+    def save(self, record: JournalRecord) -> None:
+        """Replace the stored record. OSError when that cannot be done; the old one then stays."""
+        prepare_directory(self._directory)
+        temporary = self._directory / "journal.json.new"
+        data = self._encoder.encode(_File(version=VERSION, record=record))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(temporary, flags, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, self.path)
+
+    def _set_aside(self, fault: str) -> None:
+        number = 1
+        while (aside := self.path.with_name(f"journal.json.unreadable-{number}")).exists():
+            number += 1
+        self.complaint = f"the journal {self.path} {fault}; what it held cannot be put back"
+        try:
+            os.rename(self.path, aside)
+            self.complaint += f"; it is kept as {aside}"
+        except OSError as error:
+            self.complaint += f"; it could not be moved aside: {error}"
+        _log.error(self.complaint)

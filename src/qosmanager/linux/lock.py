@@ -1,0 +1,45 @@
+"""One agent per node: flock on <state-dir>/lock (specification, section 9).
+
+The kernel lets go of it when the holder dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from qosmanager.linux.journal import prepare_directory
+
+
+class LockHeldError(Exception):
+    """Another process holds the lock; the message names it."""
+
+
+class NodeLock:
+    """Held from construction until `release` or the process' end. Raises LockHeldError, or OSError for the directory."""
+
+    def __init__(self, directory: Path) -> None:
+        prepare_directory(directory)
+        self.path = directory / "lock"
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise LockHeldError(f"another qosmanager runs on this node: process {holder} holds {self.path}") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        """Let go. The file stays: removing it would let two processes lock two files of one name."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
