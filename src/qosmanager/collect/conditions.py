@@ -1,0 +1,66 @@
+"""What all trackers of one cycle share, and the notes they leave on what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from qosmanager.ports import Latencies
+
+T = TypeVar("T")
+
+OwnLimit = Callable[[str], float | None]
+"""The limit in cores that a group had before a burst of ours raised it (infinity: none); None: we have not touched it."""
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds."""
+
+    wall: float
+    gap: float
+    growth_threshold: float
+    monotonic: Callable[[], float]
+    own_limit: OwnLimit
+    latencies: Latencies
+
+
+class Missing:
+    """Why readings of one pod are None: field ("cpu.wait") to reason, kept between cycles under the snapshot's names."""
+
+    __slots__ = ("_names", "_prefix", "reasons")
+
+    def __init__(self, key: str) -> None:
+        self._prefix = f"pods.{key}."
+        self._names: dict[str, str] = {}  # made once, not once a cycle
+        self.reasons: dict[str, str] = {}
+
+    def note(self, field: str, reason: str) -> None:
+        """Say why a field is None; "": it is measured."""
+        name = self._names.get(field)
+        if name is None:
+            name = self._names[field] = self._prefix + field
+        if reason:
+            self.reasons[name] = reason
+        else:
+            self.reasons.pop(name, None)
+
+    def attempt(self, fields: tuple[str, ...], reading: Callable[[], T]) -> T | None:
+        """Return what `reading` returns, or None with the reason under each field. GroupGoneError goes through."""
+        reason = ""
+        value = None
+        try:
+            value = reading()
+        except (OSError, ValueError) as error:
+            reason = why(error)
+        for field in fields:
+            self.note(field, reason)
+        return value
+
+
+def why(error: OSError | ValueError) -> str:
+    """Return the reason that people are shown for a reading that failed."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.strerror}: {error.filename}"
+    return str(error)

@@ -1,0 +1,194 @@
+"""A pod's CPU: usage, 5-minute mean, waiting, throttling and its own limit (specification, section 3)."""
+
+from __future__ import annotations
+
+import math
+
+from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, why
+from qosmanager.collect.metric_cache import PodHistory
+from qosmanager.collect.rates import FIRST, GAP, RESET, ThrottleWindow, rise
+from qosmanager.collect.readings import GroupGoneError, GroupReader, GroupReaders
+from qosmanager.model.snapshot import PodCpu
+from qosmanager.model.workload import Workload
+
+MEAN = 300.0
+SAME_LIMIT = 0.01  # the kernel keeps microseconds: a declared limit this close to its own is the same one, told exactly
+
+
+class ContainerTracker:
+    """A container's throttling, read each cycle only while the container has a limit."""
+
+    __slots__ = ("_reader", "_window", "cgroup", "limit")
+
+    def __init__(self, cgroup: str, readers: GroupReaders) -> None:
+        self.cgroup = cgroup
+        self.limit: float | None = None
+        self._reader = readers.open(cgroup)
+        self._window = ThrottleWindow()
+
+    def read_limit(self, own_limit: OwnLimit) -> None:
+        """Look at the limit. Raises GroupGoneError."""
+        own = own_limit(self.cgroup)
+        try:
+            limit = self._reader.quota() if own is None else own
+        except (OSError, ValueError):
+            limit = math.inf
+        self.limit = limit if limit < math.inf else None
+
+    def throttled(self, now: float, gap: float) -> float | None:
+        """Return the ratio of throttled periods; None: not known. Raises GroupGoneError."""
+        if self.limit is None:
+            return None
+        try:
+            return self._window.add(now, *self._reader.throttling(), gap)
+        except (OSError, ValueError):
+            self.limit = None  # looked at again with the next limits
+            return None
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class CpuTracker:
+    """Keeps one pod's CPU counters between cycles. `lost_container`: a container has ended and the pod must be looked at anew."""
+
+    def __init__(self, workload: Workload, reader: GroupReader, readers: GroupReaders, history: PodHistory, missing: Missing) -> None:
+        """`reader`: the pod's own group, closed by its owner; `readers` opens the containers."""
+        self.lost_container = False
+        self._readers = readers
+        self._history = history
+        self._missing = missing
+        self._reader = reader
+        self._containers: list[ContainerTracker] = []
+        self._last: tuple[float, float] | None = None  # time, CPU time
+        self._last_stall: tuple[float, float] | None = None  # time, stalled time
+        self._window = ThrottleWindow()
+        self._limit: float | None = None
+        self._raised = False
+        self._mean: float | None = None
+        self.adopt(workload)
+
+    def adopt(self, workload: Workload) -> None:
+        """Take a changed declaration of the same group: counters go on, containers come and go."""
+        self._workload = workload
+        self.lost_container = False
+        known = {container.cgroup: container for container in self._containers}
+        wanted = [container.cgroup for container in workload.containers]
+        for cgroup in known.keys() - set(wanted):
+            known[cgroup].close()
+        self._containers = [known.get(cgroup) or ContainerTracker(cgroup, self._readers) for cgroup in wanted]
+        self._missing.note("cpu.request", "" if workload.cpu_request is not None else "none declared")
+
+    def sample(self, conditions: Conditions, throttled: dict[str, float], *, dear: bool) -> PodCpu:
+        """Measure now, limits only when `dear`; containers' ratios go into `throttled` by group. Raises GroupGoneError."""
+        now = conditions.monotonic()
+        usage, ratio = self._usage(now, conditions.gap)
+        wait = self._wait(now, conditions.gap, usage, dear)
+        for container in self._containers:
+            try:
+                if dear:
+                    container.read_limit(conditions.own_limit)
+                seen = container.throttled(now, conditions.gap)
+            except GroupGoneError:
+                self.lost_container = True
+                continue
+            if seen is not None:
+                throttled[container.cgroup] = seen
+                ratio = seen if ratio is None else max(ratio, seen)
+        self._read_limit(conditions.own_limit, dear)
+        if usage is not None:
+            self._history.add_usage(now, usage)
+        if dear or self._mean is None:
+            self._mean = self._history.usage.mean(now - MEAN)
+            self._missing.note("cpu.usage_mean", "" if self._mean is not None else FIRST)
+        return PodCpu(
+            request=self._workload.cpu_request,
+            limit=self._limit,
+            usage=usage,
+            usage_mean=self._mean,
+            wait=wait,
+            throttled=ratio,
+        )
+
+    def _usage(self, now: float, gap: float) -> tuple[float | None, float | None]:
+        """Return usage in cores and the throttled ratio of the pod's own group."""
+        try:
+            counters = self._reader.cpu()
+        except (OSError, ValueError) as error:
+            self._last = None
+            self._missing.note("cpu.usage", why(error))
+            self._missing.note("cpu.throttled", why(error))
+            return None, None
+        before, self._last = self._last, (now, counters.usage)
+        usage, reason = _rate(before, self._last, gap)
+        self._missing.note("cpu.usage", reason)
+        if counters.periods is None or counters.throttled is None:
+            self._missing.note("cpu.throttled", "the group has no cpu controller")
+            return usage, None
+        ratio = self._window.add(now, counters.periods, counters.throttled, gap)
+        self._missing.note("cpu.throttled", "" if ratio is not None else FIRST)
+        return usage, ratio
+
+    def _wait(self, now: float, gap: float, usage: float | None, dear: bool) -> float | None:
+        """Return the CPU that the pod waits for, in cores: its own group's stall rate x its usage."""
+        if self._last_stall is None and not dear:
+            return None  # a group without pressure is asked again only now and then
+        try:
+            stall = self._reader.cpu_stall()
+        except (OSError, ValueError) as error:
+            self._last_stall = None
+            self._missing.note("cpu.wait", why(error))
+            return None
+        before, self._last_stall = self._last_stall, (now, stall.total)
+        stalled, reason = _rate(before, self._last_stall, gap)
+        if stalled is not None and usage is None:
+            reason = "the pod's usage is not known"
+        self._missing.note("cpu.wait", reason)
+        return None if stalled is None or usage is None else min(1.0, stalled) * usage
+
+    def _read_limit(self, own_limit: OwnLimit, dear: bool) -> None:
+        """Find the pod's own limit: what the kernel holds, or held before our burst."""
+        own = own_limit(self._workload.cgroup)
+        if own is not None:
+            self._raised = True
+        elif dear or self._raised:
+            # Also right after a burst: a quota read while it lasted was ours.
+            try:
+                own = self._reader.quota()
+            except (OSError, ValueError) as error:
+                self._limit = self._workload.cpu_limit
+                self._missing.note("cpu.limit", "" if self._limit is not None else why(error))
+                return
+            self._raised = False
+        else:
+            return
+        declared = self._workload.cpu_limit
+        if own == math.inf:
+            together = self._containers_together()
+            self._limit = together
+            unlimited = "no limit" if declared is None else "a limit is declared, but the kernel holds none for this group"
+            self._missing.note("cpu.limit", "" if together is not None else unlimited)
+            return
+        self._limit = declared if declared is not None and abs(declared - own) <= SAME_LIMIT * own else own
+        self._missing.note("cpu.limit", "")
+
+    def _containers_together(self) -> float | None:
+        """Return the containers' limits summed, for a pod whose own group has none; one without a limit makes the pod unlimited."""
+        limits = [container.limit for container in self._containers if container.limit is not None]
+        return sum(limits) if limits and len(limits) == len(self._containers) else None
+
+    def close(self) -> None:
+        """Let the containers' descriptors go."""
+        for container in self._containers:
+            container.close()
+
+
+def _rate(before: tuple[float, float] | None, now: tuple[float, float], gap: float) -> tuple[float | None, str]:
+    """Return the rise per second between two (time, counter), or None and why there is none."""
+    if before is None:
+        return None, FIRST
+    elapsed = now[0] - before[0]
+    if not 0 < elapsed <= gap:
+        return None, GAP
+    risen = rise(now[1], before[1])
+    return (None, RESET) if risen is None else (risen / elapsed, "")

@@ -1,0 +1,62 @@
+"""A pod's p99 with its trend and its habit (specification, sections 3 and 4)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from qosmanager.collect.conditions import Missing
+from qosmanager.collect.metric_cache import PodHistory
+from qosmanager.collect.trend import slope
+from qosmanager.model.snapshot import NO_LATENCY, PodLatency
+from qosmanager.model.workload import Workload
+from qosmanager.ports import Latencies
+
+FITS = 10.0  # seconds between two fits
+MEDIAN = 300.0
+TREND = 120.0
+UNKNOWN = "no fresh p99: the source does not answer, or counted fewer than 100 requests"
+
+
+class LatencyTracker:
+    """Joins each new p99 to the pod's history. The trend is the significant rise over 120 s, by the rule of every trend here."""
+
+    def __init__(self, history: PodHistory, missing: Missing) -> None:
+        self._history = history
+        self._missing = missing
+        self._latest: PodLatency | None = None
+        self._fits_at = -math.inf
+        self.latency = NO_LATENCY
+
+    def sample(self, workload: Workload, now: float, latencies: Latencies) -> PodLatency:
+        """Return what is known now; a measurement counts once, however often it is asked for."""
+        if workload.latency is None:
+            self.latency = self.latency if self.latency.slo == workload.slo_p99 else PodLatency(slo=workload.slo_p99)
+            self._missing.note("latency.p99", "no source declared")
+            return self.latency
+        latest = latencies.latest(workload.key)
+        if latest is None or latest.p99 is None:
+            self._missing.note("latency.p99", UNKNOWN)
+            self._missing.note("latency.trend", UNKNOWN)
+            self._latest = None
+            self.latency = PodLatency(slo=workload.slo_p99, median=self.latency.median)
+        elif latest is not self._latest:
+            self._latest = latest
+            self._add(workload, now, latest.p99)
+        return self.latency
+
+    def _add(self, workload: Workload, now: float, p99: float) -> None:
+        self._history.add_p99(now, p99)
+        trend, median = self.latency.trend, self.latency.median
+        if now >= self._fits_at or median is None:
+            self._fits_at = now + FITS
+            trend, median = self._fit(workload.slo_p99, now)
+        self._missing.note("latency.p99", "")
+        self._missing.note("latency.trend", "" if trend is not None else "no SLO declared")
+        self.latency = PodLatency(p99=p99, slo=workload.slo_p99, trend=trend, median=median)
+
+    def _fit(self, slo: float | None, now: float) -> tuple[float | None, float | None]:
+        assert self._history.p99 is not None
+        _, values = self._history.p99.since(now - MEDIAN)
+        trend = slope(*self._history.p99.since(now - TREND)) / slo * 100 if slo else None
+        return trend, statistics.median(values)

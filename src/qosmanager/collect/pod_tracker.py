@@ -1,0 +1,86 @@
+"""One pod's counters made into a `Pod` (specification, section 3): cheap readings each cycle, dear ones every 5 s."""
+
+from __future__ import annotations
+
+import math
+
+from qosmanager.collect.conditions import Conditions, Missing
+from qosmanager.collect.cpu_tracker import CpuTracker
+from qosmanager.collect.latency_tracker import LatencyTracker
+from qosmanager.collect.memory_tracker import MemoryTracker, ObservedTracker
+from qosmanager.collect.metric_cache import PodHistory
+from qosmanager.collect.readings import GroupReaders
+from qosmanager.model.qos import QoS
+from qosmanager.model.snapshot import Pod
+from qosmanager.model.workload import Workload
+
+DEAR = 5.0  # seconds between two looks at memory, limits and I/O
+
+
+class PodTracker:
+    """Keeps a pod's files open and its counters between cycles."""
+
+    def __init__(self, workload: Workload, readers: GroupReaders, history: PodHistory, phase: float) -> None:
+        """`phase` (above 0, up to 1) spreads the dear readings of many pods over the 5 s."""
+        self.workload = workload
+        self._missing = Missing(workload.key)
+        self._reader = readers.open(workload.cgroup)
+        self._cpu = CpuTracker(workload, self._reader, readers, history, self._missing)
+        self._memory = MemoryTracker(self._reader, history, self._missing)
+        self._observed = ObservedTracker(self._reader, self._missing)
+        self._latency = LatencyTracker(history, self._missing)
+        self._exclusive: tuple[int, ...] = ()
+        self._step = DEAR * phase  # until the second dear reading; from then on DEAR
+        self._dear_at = -math.inf
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Reasons for what is None in the last sample, by name in the snapshot."""
+        return self._missing.reasons
+
+    @property
+    def lost_container(self) -> bool:
+        """Whether a container has ended since the workload was looked at."""
+        return self._cpu.lost_container
+
+    def adopt(self, workload: Workload) -> None:
+        """Take a changed declaration of the same group."""
+        self.workload = workload
+        self._cpu.adopt(workload)
+        self._dear_at = -math.inf
+
+    def close(self) -> None:
+        """Let all descriptors go."""
+        self._cpu.close()
+        self._reader.close()
+
+    def sample(self, conditions: Conditions, throttled: dict[str, float]) -> Pod:
+        """Measure now; container groups' throttled ratios go into `throttled`. Raises GroupGoneError when the pod has ended."""
+        now = conditions.monotonic()
+        dear = now >= self._dear_at
+        workload = self.workload
+        cpu = self._cpu.sample(conditions, throttled, dear=dear)
+        if dear:
+            self._dear_at = now + self._step
+            self._step = DEAR
+            self._memory.sample(workload, now, conditions)
+            self._observed.sample(now, conditions.gap)
+            if workload.qos is QoS.LSE:
+                self._exclusive = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
+        return Pod(
+            name=workload.name,
+            qos=workload.qos,
+            namespace=workload.namespace,
+            uid=workload.uid,
+            priority=workload.priority,
+            created=workload.created,
+            critical=workload.critical,
+            terminating=workload.terminating,
+            owner=workload.owner,
+            labelled=workload.labelled,
+            exclusive_cpus=self._exclusive,
+            cpu=cpu,
+            memory=self._memory.memory,
+            latency=self._latency.sample(workload, now, conditions.latencies),
+            observed=self._observed.observed,
+        )

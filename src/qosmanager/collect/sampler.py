@@ -1,0 +1,224 @@
+"""The sampler: readings of one cycle as a `Snapshot` and its `Placement`; the `Readings` port (specification, sections 2 and 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.collect.conditions import Conditions, OwnLimit
+from qosmanager.collect.metric_cache import MetricCache
+from qosmanager.collect.node_tracker import NodeTracker
+from qosmanager.collect.pod_tracker import PodTracker
+from qosmanager.collect.readings import GroupGoneError, GroupReaders, NodeReader
+from qosmanager.collect.states_informer import Residents, StatesInformer
+from qosmanager.collect.trend import slope
+from qosmanager.config.settings import Settings
+from qosmanager.model.qos import QoS, is_latency_sensitive
+from qosmanager.model.snapshot import Node, Pod, Snapshot
+from qosmanager.model.workload import Placement
+from qosmanager.ports import Clock, Latencies
+
+FITS = 10.0  # seconds between two fits
+CPU_TREND = 120.0
+LS_GROWTH = 300.0
+AVAILABLE_TREND = 60.0
+AVAILABLE_SPAN = 10.0  # seconds of history before a fall of memory means anything
+LEAST_GAP = 15.0  # seconds; a slow cycle on a pressed node is no gap, a stopped process is one
+MEGABYTE = 1_000_000
+
+
+class NodeUnreadableError(Exception):
+    """The node could not be read even once: there is nothing to decide on. The text says why."""
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """What the sampler reads from. `own_limit`: see `OwnLimit`."""
+
+    clock: Clock
+    node: NodeReader
+    groups: GroupReaders
+    informer: StatesInformer
+    latencies: Latencies
+    own_limit: OwnLimit
+
+
+class Sampler:
+    """The `Readings` port. One instance per process; `cache` and `problems` are for the views."""
+
+    def __init__(self, sources: Sources, settings: Settings) -> None:
+        self._sources = sources
+        self._node = NodeTracker(sources.node)
+        self._pods: dict[str, PodTracker] = {}
+        self._residents: Residents | None = None
+        self._trends = Trends()
+        self.cache = MetricCache()
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is."""
+        self._gap = max(LEAST_GAP, 3 * settings.sync_period)
+        self._growth_threshold = settings.memory_evict.memory_growth_threshold * MEGABYTE
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the node and of the declarations could not be followed in the last cycle, for people."""
+        found = self._residents.problems if self._residents else ()
+        return (*found, self._node.failure) if self._node.failure else found
+
+    def sample(self) -> tuple[Snapshot, Placement]:
+        """Measure now. Raises NodeUnreadableError while the node has never been readable."""
+        clock = self._sources.clock
+        now = clock.monotonic()
+        residents = self._sources.informer.refresh(now)
+        if residents is not self._residents:
+            self._follow(residents)
+        fresh = self._node.read(clock.monotonic(), self._gap)
+        throttled: dict[str, float] = {}
+        missing: dict[str, str] = {}
+        pods = self._sample_pods(throttled, missing)
+        missing.update(self._node.missing)
+        if fresh:
+            self._remember(now, pods)
+        snapshot = Snapshot(
+            node=self._with_trends(now, pods, missing),
+            pods=tuple(pods),
+            time=now,
+            node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
+            missing=missing,
+        )
+        placement = Placement(
+            workloads={key: tracker.workload for key, tracker in self._pods.items()},
+            be_parent=residents.be_parent,
+            throttled=throttled,
+            kubelet_owned=residents.kubelet_owned,
+        )
+        return snapshot, placement
+
+    def close(self) -> None:
+        """Let all descriptors of groups go."""
+        for key in tuple(self._pods):
+            self._drop(key)
+
+    def _follow(self, residents: Residents) -> None:
+        """Open what is new, close what is gone; a group of another path under a known name is another pod."""
+        wanted = {workload.key: workload for workload in residents.workloads}
+        for key, tracker in tuple(self._pods.items()):
+            if key not in wanted or wanted[key].cgroup != tracker.workload.cgroup or wanted[key].uid != tracker.workload.uid:
+                self._drop(key)
+        for number, workload in enumerate(residents.workloads):
+            known = self._pods.get(workload.key)
+            if known is None:
+                phase = (number % 5 + 1) / 5
+                self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), phase)
+            elif known.workload != workload:
+                known.adopt(workload)
+        self._residents = residents
+        self._sources.latencies.watch(residents.workloads)
+
+    def _drop(self, key: str) -> None:
+        self._pods.pop(key).close()
+        self.cache.drop(key)
+
+    def _sample_pods(self, throttled: dict[str, float], missing: dict[str, str]) -> list[Pod]:
+        """Measure the pods; one whose group has ended is no longer among them, and has everything looked at again."""
+        sources = self._sources
+        conditions = Conditions(
+            wall=sources.clock.wall(),
+            gap=self._gap,
+            growth_threshold=self._growth_threshold,
+            monotonic=sources.clock.monotonic,
+            own_limit=sources.own_limit,
+            latencies=sources.latencies,
+        )
+        pods: list[Pod] = []
+        ended: list[str] = []
+        for key, tracker in self._pods.items():
+            try:
+                pods.append(tracker.sample(conditions, throttled))
+            except GroupGoneError:
+                ended.append(key)
+                continue
+            missing.update(tracker.missing)
+            if tracker.lost_container:
+                sources.informer.invalidate()
+        for key in ended:
+            self._drop(key)
+            self._residents = None
+            sources.informer.invalidate()
+        return pods
+
+    def _remember(self, now: float, pods: list[Pod]) -> None:
+        """Put this cycle into the history; a sum over pods of which one is not measured is a gap."""
+        node, cache = self._node.node, self.cache
+        assert node is not None
+        if node.memory_available is not None:
+            cache.memory_available.add(now, node.memory_available)
+        if node.cpu_usage is not None:
+            cache.cpu_minutes.add(now, node.cpu_usage)
+        be = total(pod.cpu.usage for pod in pods if pod.qos is QoS.BE)
+        if node.cpu_usage is not None and be is not None:
+            cache.cpu_percent_without_be.add(now, max(0.0, node.cpu_usage - be) / node.cpus * 100)
+        rss = total(pod.memory.rss for pod in pods if is_latency_sensitive(pod.qos))
+        if rss:
+            cache.ls_rss.add(now, rss)
+        ls = total(pod.cpu.usage for pod in pods if is_latency_sensitive(pod.qos))
+        ended_minute = None if ls is None else cache.ls_minutes.add(now, ls)
+        if ended_minute is not None:
+            cache.peaks.add(self._sources.clock.wall(), ended_minute)
+
+    def _with_trends(self, now: float, pods: list[Pod], missing: dict[str, str]) -> Node:
+        if self._node.node is None:
+            raise NodeUnreadableError(self._node.failure)
+        trends = self._trends
+        trends.refresh(self.cache, now, self._sources.clock.wall())
+        rss = total(pod.memory.rss for pod in pods if is_latency_sensitive(pod.qos))
+        available = fall(*self.cache.memory_available.since(now - AVAILABLE_TREND))
+        if available is None:
+            missing["node.memory_available_trend"] = "less than 10 s of history"
+        if not rss:
+            missing["node.ls_memory_growth"] = "no LS pod whose memory is known" if rss is not None else "an LS pod's memory is not known"
+        if trends.peaks is None:
+            missing["node.ls_cpu_peak"] = missing["node.ls_cpu_p95"] = "no whole minute of this hour of day yet"
+        return msgspec.structs.replace(
+            self._node.node,
+            cpu_trend=trends.cpu,
+            memory_available_trend=available,
+            ls_memory_growth=trends.ls_rss / rss * 100 if rss else None,
+            ls_cpu_peak=trends.peaks[0] if trends.peaks else None,
+            ls_cpu_p95=trends.peaks[1] if trends.peaks else None,
+        )
+
+
+class Trends:
+    """The fits over the node's history, made anew every 10 s: `cpu` in points/min, `ls_rss` in bytes/min, `peaks` in cores."""
+
+    def __init__(self) -> None:
+        self.cpu = 0.0
+        self.ls_rss = 0.0
+        self.peaks: tuple[float, float] | None = None
+        self._due = -math.inf
+
+    def refresh(self, cache: MetricCache, now: float, wall: float) -> None:
+        if now < self._due:
+            return
+        self._due = now + FITS
+        self.cpu = slope(*cache.cpu_percent_without_be.since(now - CPU_TREND))
+        self.ls_rss = slope(*cache.ls_rss.since(now - LS_GROWTH))
+        self.peaks = cache.peaks.at(wall)
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """Return the sum; None when one of the values is not known."""
+    known = list(values)
+    return None if None in known else float(sum(value for value in known if value is not None))
+
+
+def fall(times: Iterable[float], values: Iterable[float]) -> float | None:
+    """Return the net change per second from the first point to the last; None for less than 10 s of history."""
+    ends, levels = list(times), list(values)
+    if not ends or ends[-1] - ends[0] < AVAILABLE_SPAN:
+        return None
+    return (levels[-1] - levels[0]) / (ends[-1] - ends[0])
