@@ -7,7 +7,6 @@ from pathlib import Path
 from qosmanager.documents.problem import DocumentError, Problem
 from qosmanager.documents.tree import LARGEST
 
-
 STANDARD_INPUT = "<stdin>"
 
 

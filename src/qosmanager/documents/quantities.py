@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})?(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _QUANTITY = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]{1,3}))?")
 _TIME = re.compile(
@@ -23,7 +23,7 @@ _TIME = re.compile(
 _SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
 _DECIMAL = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LONGEST = 64  # characters of a number
+_LONGEST = 64  # characters of a number; keeps int() and Decimal cheap
 _LARGEST = 2**63 - 1  # a Kubernetes quantity is an int64
 
 _NOUN = {
@@ -86,7 +86,7 @@ def number(text: str, rule: Rule) -> float:
 
 def plain(text: str) -> float:
     """A JSON number, or one with a leading sign or dot."""
-    if not any(digit.isdigit() for digit in text) or not _NUMBER.fullmatch(text):
+    if not _NUMBER.fullmatch(text):
         if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
             raise ValueError("write it without %")
         raise ValueError("")
@@ -104,7 +104,7 @@ def duration(text: str) -> float:
     """Seconds of `500ms`, `1s`, `5m`, `1h`, or several in a row (`1m30s`)."""
     parts = _DURATION.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
-        raise ValueError(f"a duration needs its unit: {text}s or {text}ms?" if _NUMBER.fullmatch(text) and text[-1:].isdigit() else "")
+        raise ValueError(f"a duration needs its unit: {text}s or {text}ms?" if _NUMBER.fullmatch(text) else "")
     return float(sum(Decimal(amount) * _SECONDS[unit] for amount, unit in parts))
 
 

@@ -1,0 +1,40 @@
+import pytest
+
+from qosmanager.documents.files import decode, read_text
+from qosmanager.documents.problem import DocumentError
+from qosmanager.documents.tree import LARGEST
+
+
+def problem_of(path):
+    with pytest.raises(DocumentError) as caught:
+        read_text(path)
+    return str(caught.value)
+
+
+def test_text_is_read_without_its_byte_order_mark(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes("\ufeffä: 1\n".encode())
+    assert read_text(path) == "ä: 1\n"
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert problem_of(tmp_path / "f") == f"{tmp_path}/f: cannot be read: no such file or directory"
+
+
+def test_a_directory(tmp_path):
+    assert problem_of(tmp_path) == f"{tmp_path}: cannot be read: is a directory"
+
+
+def test_a_name_that_no_file_has(tmp_path):
+    assert problem_of(tmp_path / "a\0b").endswith("cannot be read: embedded null byte")
+
+
+def test_bytes_that_are_no_text():
+    with pytest.raises(DocumentError, match=r"^f:3: is not UTF-8: byte 0xff at offset 6$"):
+        decode(b"a: 1\n\n\xff", "f")
+
+
+def test_an_endless_file_ends(tmp_path):
+    path = tmp_path / "zero"
+    path.symlink_to("/dev/zero")
+    assert len(read_text(path)) == LARGEST + 1
