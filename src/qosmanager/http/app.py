@@ -29,6 +29,7 @@ PATHS = {
     "/healthz": "200 while the loop runs, else 503 with the reason",
     "/readyz": "200 while decisions rest on fresh data, else 503 with the reason",
     "/status": "node, pressure, BE and pods now",
+    "/snapshot": "the readings of the last cycle, as data",
     "/decisions": f"the last decisions and events; ?last=1..{CAPACITY} (default {DEFAULT_LAST}) &pod=NAMESPACE/NAME",
 }
 
@@ -52,6 +53,7 @@ def create_app(board: Board, *, loopback_only: bool) -> ASGIApp:
         "/healthz": lambda _: _health(board.health()),
         "/readyz": lambda _: _health(board.readiness()),
         "/status": lambda _: _status(board),
+        "/snapshot": lambda _: _snapshot(board),
         "/decisions": lambda request: _decisions(board, request),
     }
     app = Starlette(
@@ -94,6 +96,13 @@ def _status(board: Board) -> Response:
     if latest is None:
         return _json({"error": "no cycle has finished yet"}, 503)
     return _json(status(latest.record, latest.settings, board.about))
+
+
+def _snapshot(board: Board) -> Response:
+    latest = board.latest
+    if latest is None:
+        return _json({"error": "no cycle has finished yet"}, 503)
+    return _json({"cycle": latest.record.number, "wall": latest.record.wall, "snapshot": latest.record.snapshot})
 
 
 def _decisions(board: Board, request: Request) -> Response:

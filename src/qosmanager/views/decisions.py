@@ -86,8 +86,11 @@ class Decisions:
                 self._decided(record, effect)
 
     def event(self, wall: float, kind: str, about: str, reason: str) -> None:
-        """Add something that no cycle's record holds, for example a refused reload."""
+        """Add something that no cycle's record holds, for example a refused reload; said again at once it is not added again."""
         with self._lock:
+            last = self._entries[-1] if self._entries else None
+            if last is not None and (last.kind, last.subject, last.reason) == (kind, about, reason):
+                return
             self._entries.append(
                 Entry(number=self._next(), cycle=None, time=iso(wall), type="event", kind=kind, subject=about, reason=reason)
             )

@@ -138,10 +138,11 @@ class Metrics(Collector):
         yield _counter(
             "plugin_failure", "Cycles in which a plugin failed.", ("plugin",), [((p.value,), self._failures[p.value]) for p in Plugin]
         )
-        events = {"drift": 0, "conflict": 0, "reload_refused": 0} | self._events
+        events = {"drift": 0, "conflict": 0, "cycle_failed": 0, "reload_refused": 0} | self._events
         for name, help_ in (
             ("drift", "Kernel values changed by somebody else."),
             ("conflict", "Kernel files fought over: more than 3 drifts in a minute."),
+            ("cycle_failed", "Cycles that failed as a whole; limits stayed as they were."),
             ("reload_refused", "Configurations refused on reload; the running one stayed in force."),
         ):
             yield _counter(name, help_, (), [((), events[name])])

@@ -1,0 +1,38 @@
+"""`qosmanager demo`: real workloads in cgroups of its own, without and with the agent, measured from outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from qosmanager.cli.errors import CannotRunError
+
+_SECONDS = click.FloatRange(20, 3600)
+
+
+@click.command()
+@click.option("--duration", type=_SECONDS, metavar="SECONDS", help="How long it lasts, 20 to 3600 [default: 120; recorded: 30].")
+@click.option("--plain", is_flag=True, help="Lines instead of a screen; so it is anyway where there is no terminal.")
+@click.option("--recorded", is_flag=True, help="Decide recorded readings again instead of measuring this machine.")
+@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the managed part's readings to this file.")
+@click.option("--cgroup-root", type=click.Path(path_type=Path), default="/sys/fs/cgroup", show_default=True, help="Where the cgroups are.")
+def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | None, cgroup_root: Path) -> None:
+    """Show a service and batch work on one machine: alone, unmanaged, managed.
+
+    Needs root and cgroups that can be written; elsewhere it shows recorded readings, decided again. Everything it makes is removed at its
+    end, Ctrl-C included.
+    """
+    # The other commands need neither screen nor processes.
+    from qosmanager.demo.processes import ProcessError  # noqa: PLC0415
+    from qosmanager.demo.run import Options, run  # noqa: PLC0415
+
+    options = Options(seconds=duration, plain=plain, recorded=recorded, save=save, cgroup_root=cgroup_root)
+    try:
+        code = run(options)
+    except ProcessError as error:
+        raise CannotRunError(str(error), code=1) from None
+    except OSError as error:
+        raise CannotRunError(f"{error.filename or 'demo'}: {os.strerror(error.errno or 0)}") from None
+    raise SystemExit(code)

@@ -1,0 +1,290 @@
+"""The demo on this machine: groups, workloads, load, agent, and the stages in their order.
+
+In: hierarchies whose groups can be written, how long, where to show. Out: what was measured and the proof that all was put back. Everything
+that was started is ended and removed, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.demo.groups import Groups
+from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Service, end, start
+from qosmanager.demo.recording import Frame
+from qosmanager.demo.story import ALONE, MANAGED, SETTLE, Interrupted, Measured, Now, Proof, Stage, percentile, proof
+from qosmanager.linux.cgroup import Hierarchies
+from qosmanager.views.decisions import Entry
+from qosmanager.views.status import Status
+
+MEMORY = 1024**3
+CRUNCHERS = 3
+GROWTH = 40.0  # MiB/s
+SLO = 20.0  # ms
+TICK = 0.25
+RECENT = 5.0  # seconds of latencies behind the figures on the screen
+_LIFE = 900.0  # seconds after which any process of the demo ends by itself
+LS, BATCH, GROWER = "api", "batch", "batch/grow"
+
+CONFIG = """\
+qosManager:
+  syncPeriod: 500ms
+  hysteresis: {hold: 2s}
+  cpuEvict: {evictCooldown: 10s}
+  cpuBurst: {burstDuration: 5s, burstCooldown: 10s}
+  memoryEvict: {terminationTimeout: 5s}
+"""
+SETTINGS = "shortened for the demo: syncPeriod 500ms, hysteresis.hold 2s, evictCooldown 10s, burst 5s/10s"
+WORKLOADS = """\
+workloads:
+- {{name: api, qos: LS, cgroup: "{group}/api", priority: 9000, requests: {{cpu: 1, memory: 128Mi}}, slo: {{p99: {slo:g}ms}},
+   latency: {{prometheus: "http://127.0.0.1:{port}/metrics", histogram: http_request_duration_seconds}}}}
+- {{name: batch, qos: BE, cgroup: "{group}/batch/*", priority: 3000}}
+"""
+
+
+class _Decisions(Struct, frozen=True):
+    """The answer of /decisions."""
+
+    decisions: tuple[Entry, ...]
+
+
+class _Reading(Struct, frozen=True, kw_only=True):
+    """The answer of /snapshot."""
+
+    cycle: int
+    wall: float
+    snapshot: msgspec.Raw
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What the demo has to say at its end."""
+
+    measured: tuple[Measured, ...]
+    proof: Proof
+    notes: list[str]
+    frames: tuple[Frame, ...]
+
+
+class LiveDemo:
+    """One run. `show` is told of every moment; `stopping` tells whether to end."""
+
+    def __init__(self, hierarchies: Hierarchies, show: Callable[[Now], None], stopping: Callable[[], bool]) -> None:
+        self._hierarchies = hierarchies
+        self._show = show
+        self._stopping = stopping
+        self._directory = Path(tempfile.mkdtemp(prefix="qosmanager-demo-"))
+        self._ending = contextlib.ExitStack()
+        self._ending.callback(shutil.rmtree, self._directory, ignore_errors=True)
+        self._measured: list[Measured] = []
+        self._frames: list[Frame] = []
+        self._history: deque[float | None] = deque(maxlen=30)
+        self._window: deque[tuple[float, list[float]]] = deque()
+        self._agent: Agent | None = None
+        self._status: Status | None = None
+        self._decisions: tuple[Entry, ...] = ()
+        self._evicted: set[int] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.close()
+
+    def run(self, story: tuple[Stage, ...]) -> Outcome:
+        """Run the stages. Raises Interrupted, ProcessError, GroupsError, OSError; leaving the context then cleans up."""
+        self._groups = Groups.create(self._hierarchies, MEMORY)
+        self._ending.callback(self._groups.remove)
+        for child, parent in ((LS, False), (BATCH, True)):
+            self._groups.add(child, parent=parent)
+        service = Service(self._groups, LS, _LIFE)
+        self._ending.callback(service.stop)
+        self._load = Load(service.port, _LIFE)
+        self._ending.callback(self._load.stop)
+        self._warm_up(story[0])
+        before: dict[str, str] = {}
+        during: dict[str, str] = {}
+        part = ALONE
+        for index, stage in enumerate(story, 1):
+            if stage.part != part:
+                part = stage.part
+                if part == MANAGED:
+                    before = self._groups.values()
+                    self._manage(service.port)
+                else:
+                    self._start_batch()
+                self._wait(SETTLE)
+            if stage.grow:
+                self._start("grow", GROWER, "--rate", str(GROWTH))
+                before |= {file: value for file, value in self._groups.values().items() if file not in before and "grow" in file}
+            self._measure(stage, index, len(story))
+            during |= {file: value for file, value in self._groups.values().items() if before.get(file, value) != value}
+        notes = self._notes()
+        self._load.drain()
+        self._stop_agent()
+        after = self._groups.values()
+        return Outcome(
+            measured=tuple(self._measured),
+            proof=proof(before, during, after, {file for file in before if not file.startswith("/proc/")}),
+            notes=notes,
+            frames=tuple(self._frames),
+        )
+
+    def _warm_up(self, stage: Stage) -> None:
+        self._load.stage("warm-up", stage.rate)
+        self._wait(SETTLE)
+
+    def _start_batch(self) -> None:
+        for number in range(1, CRUNCHERS + 1):
+            self._start("crunch", f"{BATCH}/crunch-{number}")
+
+    def _start(self, kind: str, child: str, *options: str) -> None:
+        self._groups.add(child)
+        process = start("batch", kind, "--seconds", str(_LIFE), *options, group=(self._groups, child))
+        self._ending.callback(end, process)
+
+    def _manage(self, port: int) -> None:
+        config, workloads = self._directory / "config.yaml", self._directory / "workloads.yaml"
+        config.write_text(CONFIG, encoding="utf-8")
+        workloads.write_text(WORKLOADS.format(group=self._groups.name, port=port, slo=SLO), encoding="utf-8")
+        options = ["--config", str(config), "--workloads", str(workloads), "--node-cgroup", self._groups.name]
+        options += ["--cgroup-root", str(self._hierarchies.root)]
+        self._agent = Agent(self._directory, options)
+        self._ending.callback(self._stop_agent)
+        deadline = time.monotonic() + STARTUP
+        while self._ask("/status") is None:
+            if time.monotonic() > deadline:
+                raise ProcessError(f"the agent has not answered within {STARTUP:.0f} s")
+            self._wait(TICK)
+
+    def _stop_agent(self) -> None:
+        if self._agent is not None:
+            agent, self._agent = self._agent, None
+            agent.stop()
+
+    def _measure(self, stage: Stage, index: int, count: int) -> None:
+        self._load.stage(stage.key, stage.rate)
+        began = time.monotonic()
+        cpu = self._cpu()
+        kills = self._groups.kernel_kills()
+        shown = (began, *cpu)
+        ls_cores = be_cores = None
+        while (passed := time.monotonic() - began) < stage.seconds:
+            self._wait(min(TICK, stage.seconds - passed))
+            now = (time.monotonic(), *self._cpu())
+            if now[0] - shown[0] >= 1.0:
+                ls_cores, be_cores = ((now[i] - shown[i]) / (now[0] - shown[0]) for i in (1, 2))
+                shown = now
+                self._take_latencies(now[0])
+            self._poll(stage)
+            self._show(
+                Now(
+                    stage=stage,
+                    index=index,
+                    count=count,
+                    left=max(0.0, stage.seconds - (now[0] - began)),
+                    settings=SETTINGS if self._agent else "",
+                    p50=percentile(self._recent(), 50),
+                    p99=percentile(self._recent(), 99),
+                    slo=SLO,
+                    history=tuple(self._history),
+                    ls_cores=ls_cores,
+                    be_cores=be_cores,
+                    status=self._status,
+                    decisions=self._decisions,
+                )
+            )
+        took = time.monotonic() - began
+        after = self._cpu()
+        killed = self._groups.kernel_kills()
+        latencies = self._load.latencies(stage.key)
+        self._measured.append(
+            Measured(
+                part=stage.part,
+                name=stage.name,
+                requests=len(latencies),
+                unanswered=self._load.unanswered(stage.key),
+                p50=percentile(latencies, 50),
+                p99=percentile(latencies, 99),
+                ls_cores=(after[0] - cpu[0]) / took,
+                be_cores=(after[1] - cpu[1]) / took,
+                evictions=self._new_evictions(),
+                kernel_kills=None if kills is None or killed is None else killed - kills,
+            )
+        )
+
+    def _cpu(self) -> tuple[float, float]:
+        return self._groups.cpu_seconds(LS), self._groups.cpu_seconds(BATCH)
+
+    def _take_latencies(self, now: float) -> None:
+        recent = self._load.take_recent()
+        self._window.append((now, recent))
+        self._history.append(percentile(recent, 99))
+        while self._window[0][0] < now - RECENT:
+            self._window.popleft()
+
+    def _recent(self) -> list[float]:
+        return [value for _, values in self._window for value in values]
+
+    def _poll(self, stage: Stage) -> None:
+        if self._agent is None:
+            return
+        self._agent.check()
+        answer = self._ask("/status")
+        if answer is not None:
+            self._status = msgspec.json.decode(answer, type=Status)
+        answer = self._ask("/decisions?last=100")
+        if answer is not None:
+            self._decisions = msgspec.json.decode(answer, type=_Decisions).decisions
+        answer = self._ask("/snapshot")
+        if answer is not None:
+            reading = msgspec.json.decode(answer, type=_Reading)
+            if not self._frames or self._frames[-1].cycle != reading.cycle:
+                self._frames.append(Frame.of(stage, reading.cycle, reading.wall, bytes(reading.snapshot)))
+
+    def _ask(self, path: str) -> bytes | None:
+        assert self._agent is not None
+        self._agent.check()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._agent.port, timeout=2.0)) as connection:
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                body = answer.read()
+            except (OSError, http.client.HTTPException):
+                return None
+            return body if answer.status == 200 else None
+
+    def _new_evictions(self) -> tuple[str, ...]:
+        new = [e for e in self._decisions if e.kind == "evict" and e.result == "applied" and e.number not in self._evicted]
+        self._evicted.update(entry.number for entry in new)
+        return tuple(f"{entry.plugin} {entry.subject}: {entry.reason}" for entry in new)
+
+    def _notes(self) -> list[str]:
+        notes = [f"evicted by {eviction}" for stage in self._measured for eviction in stage.evictions]
+        if self._agent is not None:
+            with contextlib.suppress(OSError):
+                seconds, lived, memory = self._agent.cost()
+                notes.append(f"the agent itself: {seconds / lived:.3f} cores over {lived:.0f} s, {memory / 2**20:.0f} MiB")
+        notes.append(f"measured on {os.cpu_count()} CPUs; anything else that runs on them changes the figures")
+        return notes
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            if self._stopping():
+                raise Interrupted
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(TICK, left))

@@ -1,0 +1,51 @@
+"""A recording of the demo's managed part: the snapshots that were decided on, and what was measured beside them.
+
+In and out: one JSON file. The package ships `recording/managed.json`, made with `qosmanager demo --save FILE` on real cgroups.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.config.settings import Settings
+from qosmanager.demo.story import Measured, Stage
+from qosmanager.model.snapshot import Snapshot
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """One cycle: in which stage, its number, when (epoch seconds), and its readings."""
+
+    stage: Stage
+    cycle: int
+    wall: float
+    snapshot: Snapshot
+
+    @classmethod
+    def of(cls, stage: Stage, cycle: int, wall: float, snapshot: bytes) -> Frame:
+        """Take in a snapshot as JSON."""
+        return cls(stage=stage, cycle=cycle, wall=wall, snapshot=msgspec.json.decode(snapshot, type=Snapshot))
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """What was recorded, where, and under which settings."""
+
+    version: str
+    machine: str
+    settings: Settings
+    note: str
+    slo: float
+    frames: tuple[Frame, ...]
+    measured: tuple[Measured, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the file. Raises OSError."""
+        path.write_bytes(msgspec.json.encode(self))
+
+
+def shipped() -> Recording:
+    """Return the recording that comes with the package."""
+    return msgspec.json.decode((files("qosmanager.demo") / "recording.json").read_bytes(), type=Recording)

@@ -1,0 +1,190 @@
+"""The demo's screen, as rich renderables or plain lines: what is measured, scored, decided, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from qosmanager.demo.story import ALONE, MANAGED, MEMORY, QUIET, SURGE, UNMANAGED, Measured, Now, Proof
+from qosmanager.views.decisions import Entry
+from qosmanager.views.status import PressureView, Status
+
+_LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
+_BARS = "▁▂▃▄▅▆▇█"
+DECISIONS = 9  # shown at once
+_LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded"})
+
+
+def live(now: Now) -> RenderableType:
+    """Return the whole screen of one moment."""
+    return Group(_head(now), _measured(now), _pressure(now.status), _decided(now))
+
+
+def line(now: Now) -> str:
+    """Return one moment as a plain line."""
+    parts = [
+        f"[{now.index}/{now.count}] {now.stage.part}, {now.stage.name}",
+        f"{now.left:.0f} s left",
+        f"p50 {_ms(now.p50)} p99 {_ms(now.p99)}",
+        f"LS {_cores(now.ls_cores)} BE {_cores(now.be_cores)} cores",
+    ]
+    if now.status is not None:
+        assessment = now.status.assessment
+        parts.append(f"cpu {assessment.cpu.score:.0f} memory {assessment.memory.score:.0f}")
+        parts.append(f"level {assessment.effective_level} BE limit {_cores(now.status.be.limit)}")
+    return " | ".join(parts)
+
+
+def decision(entry: Entry) -> str:
+    """Return one decision or event as a plain line."""
+    verdict = f" [{entry.outcome.verdict}]" if entry.outcome else ""
+    what = " ".join(part for part in (entry.plugin or "", entry.kind, entry.subject, entry.amount) if part)
+    return f"    {entry.time[11:19]} {what}: {entry.reason}{verdict}"
+
+
+def closing(measured: Iterable[Measured], notes: list[str], shown: Proof | None) -> RenderableType:
+    """Return the one table of results, and the proof that all is put back."""
+    table = Table(title="What it came to", title_justify="left", title_style="bold", expand=False)
+    table.add_column("")
+    parts = (ALONE, UNMANAGED, MANAGED)
+    for part in parts:
+        table.add_column(part, justify="right")
+    by = {(each.part, each.name): each for each in measured}
+    for name in (QUIET, SURGE, MEMORY):
+        cells = [by.get((part, name)) for part in parts]
+        if any(cells):
+            table.add_row(f"LS p50 / p99, {name}", *(f"{_ms(cell.p50)} / {_ms(cell.p99)}" if cell else "-" for cell in cells))
+    for name in (QUIET, SURGE):
+        cells = [by.get((part, name)) for part in parts]
+        if any(cells):
+            table.add_row(f"BE CPU cores, {name}", *(f"{cell.be_cores:.2f}" if cell else "-" for cell in cells))
+    totals = [[each for each in by.values() if each.part == part] for part in parts]
+    table.add_row("requests unanswered", *(str(sum(each.unanswered for each in total)) if total else "-" for total in totals))
+    table.add_row("evictions", *(str(sum(len(each.evictions) for each in total)) if total else "-" for total in totals))
+    table.add_row("kernel out-of-memory kills", *(_kills(total) for total in totals))
+    return Group(table, *(Text(note, style="dim") for note in notes), *([_proof(shown)] if shown else []))
+
+
+def _kills(stages: list[Measured]) -> str:
+    if not stages or any(each.kernel_kills is None for each in stages):
+        return "-"
+    return str(sum(each.kernel_kills or 0 for each in stages))
+
+
+def _proof(shown: Proof) -> RenderableType:
+    if not shown.differ:
+        what = f"{shown.compared} kernel values compared, {shown.changed} of them changed by the agent while it ran; different now: none"
+        return Text(what, style="green")
+    table = Table(title="Values that are NOT back at their original", title_style="bold red", title_justify="left")
+    for heading in ("file", "before", "now"):
+        table.add_column(heading)
+    for difference in shown.differ:
+        table.add_row(difference.file, difference.before, "gone" if difference.after is None else difference.after)
+    return table
+
+
+def _head(now: Now) -> RenderableType:
+    grid = Table.grid(expand=True)
+    grid.add_column()
+    grid.add_column(justify="right")
+    grid.add_row(
+        Text.assemble((f"{now.stage.part}", "bold cyan"), f"  {now.stage.name}", ("  " + now.stage.what, "dim")),
+        Text(f"stage {now.index}/{now.count}, {now.left:.0f} s left", style="dim"),
+    )
+    return Panel(grid, title="qosmanager demo", title_align="left", border_style="cyan", subtitle=now.settings, subtitle_align="left")
+
+
+def _measured(now: Now) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(4):
+        grid.add_column(no_wrap=True)
+    limit = now.status.be.limit if now.status else None
+    over = now.p99 is not None and now.slo is not None and now.p99 > now.slo
+    grid.add_row(
+        Text("LS service", style="bold"),
+        Text.assemble("p50 ", f"{_ms(now.p50)}", "  p99 ", (_ms(now.p99), "red" if over else "green"), f"  (objective p99 {_ms(now.slo)})"),
+        f"{_cores(now.ls_cores)} cores",
+        Text.assemble((_spark(now.history, now.slo), "red" if over else "green"), ("  p99, last 30 s", "dim")),
+    )
+    held = f"limit {limit:.2f}" if limit is not None else "no limit"
+    pods = f"{now.status.be.pods} pods" if now.status else ""
+    grid.add_row(Text("BE batch", style="bold"), f"{held}  {pods}", f"{_cores(now.be_cores)} cores", _gauge(now.be_cores, limit))
+    return Panel(grid, title="measured", title_align="left")
+
+
+def _pressure(status: Status | None) -> RenderableType:
+    if status is None:
+        return Panel(Text("no agent in this part", style="dim"), title="pressure", title_align="left")
+    assessment = status.assessment
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for name, pressure in (("cpu", assessment.cpu), ("memory", assessment.memory), ("io", assessment.io)):
+        style = _LEVEL_STYLE.get(pressure.level, "")
+        grid.add_row(
+            name, Text(_bar(pressure.score), style=style), Text(f"{pressure.score:5.1f} {pressure.level}", style=style), _terms(pressure)
+        )
+    level = Text.assemble(
+        "BE is held at ",
+        (assessment.effective_level, _LEVEL_STYLE.get(assessment.effective_level, "")),
+        f", matrix {assessment.matrix['action']}, SLO {assessment.slo}",
+    )
+    if assessment.memory.oom_risk:
+        level.append(f"  OOM risk: {'; '.join(assessment.oom_reasons)}", style="bold red")
+    return Panel(Group(grid, level), title="pressure", title_align="left")
+
+
+def _decided(now: Now) -> RenderableType:
+    rows: list[RenderableType] = []
+    for entry in now.decisions[-DECISIONS:]:
+        verdict = f" [{entry.outcome.verdict}]" if entry.outcome else ""
+        style = "bold red" if entry.kind in _LOUD else ""
+        rows.append(
+            Text.assemble(
+                (entry.time[11:19] + " ", "dim"),
+                (" ".join(part for part in (entry.plugin or entry.kind, entry.subject, entry.amount) if part), style or "bold"),
+                " ",
+                (entry.reason, style or "dim"),
+                (verdict, "green" if entry.outcome and entry.outcome.verdict == "effective" else "yellow"),
+                overflow="ellipsis",
+                no_wrap=True,
+            )
+        )
+    if not rows:
+        rows.append(Text("nothing decided yet" if now.status else "nobody decides in this part", style="dim"))
+    rows.extend(Text("") for _ in range(DECISIONS - len(rows)))
+    return Panel(Group(*rows), title="decided, and why", title_align="left")
+
+
+def _terms(pressure: PressureView) -> Text:
+    return Text("  ".join(f"{name} {points:.1f}" for name, points in pressure.factors.items()), style="dim")
+
+
+def _bar(score: float, width: int = 20) -> str:
+    filled = round(min(100.0, max(0.0, score)) / 100 * width)
+    return "█" * filled + "░" * (width - filled)
+
+
+def _gauge(value: float | None, limit: float | None) -> Text:
+    if value is None or not limit:
+        return Text("")
+    return Text(f"{_bar(value / limit * 100)} of its limit", style="dim")
+
+
+def _spark(history: tuple[float | None, ...], slo: float | None) -> str:
+    top = 2 * (slo or 20.0)
+    return "".join(" " if value is None else _BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in history)
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} ms" if value < 100 else f"{value:.0f} ms"
+
+
+def _cores(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
