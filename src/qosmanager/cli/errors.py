@@ -11,6 +11,14 @@ from qosmanager.documents.problem import DocumentError
 USAGE = 2
 
 
+class CannotRunError(Exception):
+    """Something a user can mend stands in the way: one line says what, where and what is needed. `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Commands(click.Group):
     """A group of commands that reports a refused document instead of raising it. A closed pipe ends a command quietly (click does that)."""
 
@@ -21,3 +29,6 @@ class Commands(click.Group):
             for problem in error.problems:
                 click.echo(str(problem), err=True)
             ctx.exit(USAGE)
+        except CannotRunError as error:
+            click.echo(f"qosmanager: {error}", err=True)
+            ctx.exit(error.code)

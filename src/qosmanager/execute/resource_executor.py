@@ -21,6 +21,7 @@ from qosmanager.execute.dialect import (
     UnreadableError,
     idle_file,
     parse_cpus,
+    quota_file,
     weight_file,
 )
 from qosmanager.execute.drift import DriftCounter
@@ -28,6 +29,7 @@ from qosmanager.execute.family import Family, Hands, Wish
 from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours
 from qosmanager.execute.oom_scores import BeOomScores, OomScores
 from qosmanager.execute.repetition import Repetition
+from qosmanager.execute.tree import cpu_version, group_limit
 from qosmanager.execute.writing import Trouble
 from qosmanager.model.actions import (
     Action,
@@ -94,7 +96,11 @@ class ResourceExecutor:
         for index, action in enumerate(plan.actions):
             if not isinstance(action, Evict):
                 receipts += [replace(receipt, action=index) for receipt in self._act(action, cycle)]
-        follow_ups = self._hold_limit(cycle) + self._hold_cpus(cycle) + self._hold_weight(cycle)
+        # What an action has just tried is not tried twice in a cycle.
+        tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
+        follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
+        follow_ups += [] if tried & {SetBeCpuset, RestoreBeCpuset, RestoreBeCpuLimit} else self._hold_cpus(cycle)
+        follow_ups += self._hold_weight(cycle)
         groups = [workload.cgroup for workload in be_workloads(placement)]
         follow_ups += self._oom.keep(groups, plan.standing.oom_score_adj, now)
         follow_ups += self._store()
@@ -116,8 +122,8 @@ class ResourceExecutor:
                 self._ledger.be_limit, self._limit_basis = action.cores, None
                 return self._hold_limit(cycle) or [_nothing_to_do(action)]
             case RestoreBeCpuLimit():
-                self._ledger.be_limit = self._ledger.be_cpus = self._limit_basis = self._cpus_basis = None
-                return (self._hold_limit(cycle) + self._hold_cpus(cycle)) or [_nothing_to_do(action)]
+                self._ledger.be_limit = self._limit_basis = None
+                return self._hold_limit(cycle) or [_nothing_to_do(action)]
             case SetBeCpuset():
                 self._ledger.be_cpus, self._cpus_basis = action.cpus, None
                 return self._hold_cpus(cycle) or [_nothing_to_do(action)]
@@ -246,6 +252,13 @@ class ResourceExecutor:
         except OSError as error:
             return [Receipt(target="journal", result=Result.REFUSED, detail=f"the journal cannot be written: {error}")]
         return []
+
+    def own_limit(self, group: str) -> float | None:
+        """The CPU limit in cores that a group had before we changed it (infinity: none); None: we have not."""
+        if quota_file(cpu_version(self._kernel), group) not in self._ledger.entries:
+            return None
+        found = group_limit(self._kernel, self._ledger, group)
+        return None if isinstance(found, Trouble) else found.own.cores
 
     # -- from start to stop --------------------------------------------------------------------------------------------------
 

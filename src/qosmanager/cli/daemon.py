@@ -1,0 +1,158 @@
+"""The agent as a process: reload, signals, log, and how it leaves (specification, sections 6, 7 and 9).
+
+In: the parts that cli/run.py wired together. Out: cycles until a signal, then either every original back or BE limits on a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.config.parse import read_settings
+from qosmanager.config.settings import Settings
+from qosmanager.documents.files import read_text
+from qosmanager.documents.problem import DocumentError
+from qosmanager.documents.workloads import load_workloads
+from qosmanager.engine.runner import Runner
+from qosmanager.execute.actuator import Actuator
+from qosmanager.execute.resource_executor import Adopted
+from qosmanager.http.board import Board
+from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.state import State
+from qosmanager.model.workload import WorkloadRule
+from qosmanager.views.log_lines import Severity, log_lines, pairs
+
+_LOG = logging.getLogger("qosmanager")
+_NOT_BACK = (Result.FAILED, Result.REFUSED)
+
+
+class Sources(Struct, frozen=True):
+    """The files that a person writes: the configuration (None: the defaults) and the workload files."""
+
+    config: Path | None
+    workloads: tuple[Path, ...]
+
+    def settings(self) -> Settings:
+        """Read the configuration. Raises DocumentError."""
+        return Settings() if self.config is None else read_settings(self.config)
+
+    def rules(self) -> tuple[WorkloadRule, ...]:
+        """Read all workload files. Raises DocumentError."""
+        return tuple(rule for path in self.workloads for rule in load_workloads(read_text(path), str(path)))
+
+    def marks(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return what changes when a file does: inode, size, time of change; None: it is not there."""
+        return tuple(_mark(path) for path in (*([self.config] if self.config else []), *self.workloads))
+
+
+class Reporter:
+    """Tells of each cycle: in the log, and on the board that HTTP reads."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._previous: CycleRecord | None = None
+
+    def cycle_done(self, record: CycleRecord, settings: Settings) -> None:
+        for severity, line in log_lines(record, self._previous):
+            _LOG.log(severity, line)
+        self._board.publish(record, settings)
+        self._previous = record
+
+    def cycle_failed(self, error: Exception) -> None:
+        self._board.event("cycle_failed", "node", f"{type(error).__name__}: {error}")
+
+
+class Reloader:
+    """Takes the files anew after SIGHUP or when one has changed; a refused file leaves what is in force in force."""
+
+    def __init__(self, sources: Sources, board: Board, use_settings: Callable[[Settings], None], use_rules: Callable[[tuple[WorkloadRule, ...]], None]) -> None:
+        self._sources = sources
+        self._board = board
+        self._use_settings = use_settings
+        self._use_rules = use_rules
+        self._marks = sources.marks()
+        self.asked = False
+
+    def look(self) -> None:
+        """Reload when asked to or when a file has changed since the last look."""
+        marks = self._sources.marks()
+        if not self.asked and marks == self._marks:
+            return
+        self.asked, self._marks = False, marks
+        try:
+            settings, rules = self._sources.settings(), self._sources.rules()
+        except DocumentError as error:
+            for problem in error.problems:
+                _LOG.error(pairs("ReloadRefused", problem=problem))
+            self._board.event("reload_refused", "configuration", "; ".join(str(problem) for problem in error.problems))
+            return
+        self._use_settings(settings)
+        self._use_rules(rules)
+        _LOG.info(pairs("Reloaded", workloads=len(rules)))
+        self._board.event("reloaded", "configuration", f"{len(rules)} workload declarations")
+
+
+def taken_over(adopted: Adopted) -> State:
+    """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it."""
+    state = State()
+    if adopted.state is not None:
+        try:
+            state = msgspec.json.decode(adopted.state, type=State)
+        except msgspec.DecodeError:
+            _LOG.warning(pairs("Adopt", problem="the predecessor's state cannot be read; starting afresh with its limits"))
+    return replace(state, bursts=(), watches=(), be_limit=adopted.be_limit, be_cpus=adopted.be_cpus, be_observed=False)
+
+
+def run_until_signal(runner: Runner, reloader: Reloader) -> int:
+    """Run cycles until SIGTERM or SIGINT; SIGHUP reloads. Return the signal's number."""
+    caught = [0]
+
+    def stop(number: int, _: FrameType | None) -> None:
+        caught[0] = number
+        runner.stop()
+
+    def reload(_: int, __: FrameType | None) -> None:
+        reloader.asked = True
+
+    previous = {number: signal.signal(number, handler) for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload))}
+    try:
+        runner.run(reloader.look)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return caught[0]
+
+
+def leave(actuator: Actuator, on_stop: str, state: State) -> bool:
+    """Stop as section 9 says; tell whether all went well."""
+    if on_stop == "lease":
+        receipts = actuator.leave(state=msgspec.json.encode(state))
+        _log_receipts("Leave", receipts)
+        return not any(receipt.result in _NOT_BACK for receipt in receipts)
+    receipts = actuator.restore_all()
+    _log_receipts("Restore", receipts)
+    return not any(receipt.result in _NOT_BACK for receipt in receipts)
+
+
+def _log_receipts(event: str, receipts: tuple[Receipt, ...]) -> None:
+    back = sum(receipt.result in (Result.APPLIED, Result.UNCHANGED) for receipt in receipts)
+    for receipt in receipts:
+        if receipt.result in _NOT_BACK or receipt.result is Result.DRIFTED:
+            _LOG.log(Severity.WARNING, pairs(event, target=receipt.target, result=receipt.result.value, detail=receipt.detail))
+    _LOG.info(pairs(event, files=len(receipts), back=back))
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

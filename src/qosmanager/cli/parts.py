@@ -1,0 +1,115 @@
+"""The parts of an agent put together: the acting side, the measuring side (specification, section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from msgspec import Struct
+
+from qosmanager.cli.errors import CannotRunError
+from qosmanager.collect.kubepods import Kubepods
+from qosmanager.collect.readings import NodeReader
+from qosmanager.collect.sampler import Sampler, Sources
+from qosmanager.collect.states_informer import RuleSource, StatesInformer
+from qosmanager.config.settings import Settings
+from qosmanager.execute.actuator import Actuator, Enforcer, Recorder
+from qosmanager.execute.evictor import Evictor
+from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.linux.boot import LinuxBoot
+from qosmanager.linux.cgroup import CgroupRootError, Hierarchies, safe_group
+from qosmanager.linux.cgroup_reader import CgroupReaders
+from qosmanager.linux.cgroup_tree import CgroupTree
+from qosmanager.linux.descriptor import allow_many_descriptors
+from qosmanager.linux.evictions import LocalEvictions
+from qosmanager.linux.foreign import foreign_agent
+from qosmanager.linux.group_node import GroupNode
+from qosmanager.linux.host import HostNode
+from qosmanager.linux.journal import FileJournal
+from qosmanager.linux.latency import PrometheusLatencies
+from qosmanager.linux.lock import LockHeldError, NodeLock
+from qosmanager.linux.processes import ProcScores
+from qosmanager.linux.systemd import Systemd
+from qosmanager.model.workload import WorkloadRule
+from qosmanager.ports import Clock
+
+
+class Acting(Struct, frozen=True):
+    """The acting side. `own_limit` tells the limit in cores that a group had before we raised it; None: we did not."""
+
+    hierarchies: Hierarchies
+    actuator: Actuator
+    own_limit: Callable[[str], float | None]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is to be measured: the whole machine or one cgroup as the node, the declared workloads."""
+
+    node_cgroup: str | None
+    rules: tuple[WorkloadRule, ...]
+    settings: Settings
+
+
+class Measuring(Struct, frozen=True):
+    """The measuring side, and how it takes other settings and declarations into use."""
+
+    readings: Sampler
+    use_settings: Callable[[Settings], None]
+    use_rules: Callable[[tuple[WorkloadRule, ...]], None]
+
+
+def hierarchies_at(root: Path) -> Hierarchies:
+    """Probe the cgroup root. Raises CannotRunError."""
+    try:
+        return Hierarchies.probe(root)
+    except CgroupRootError as error:
+        raise CannotRunError(f"--cgroup-root: {error}") from None
+
+
+def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Acting:
+    """Build what acts; `state_dir` None: what only records. The lock is held until `stack` unwinds. Raises CannotRunError."""
+    hierarchies = hierarchies_at(cgroup_root)
+    if state_dir is None:
+        return Acting(hierarchies, Recorder(), lambda _: None)
+    try:
+        stack.enter_context(NodeLock(state_dir))
+    except LockHeldError as error:
+        raise CannotRunError(f"{error}; --dry-run needs no lock") from None
+    except OSError as error:
+        raise CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}; a directory that this user may write is needed") from None
+    if (foreign := foreign_agent()) is not None:
+        raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
+    executor = ResourceExecutor(hierarchies, FileJournal(state_dir), ProcScores(), LinuxBoot())
+    evictor = Evictor(LocalEvictions(hierarchies, Systemd()))
+    return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit)
+
+
+def measuring(wanted: Wanted, hierarchies: Hierarchies, clock: Clock, own_limit: Callable[[str], float | None]) -> Measuring:
+    """Build what measures. Raises CannotRunError when the node's cgroup is not there."""
+    allow_many_descriptors()
+    tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
+    latencies = PrometheusLatencies(clock)
+
+    def informer(rules: tuple[WorkloadRule, ...]) -> StatesInformer:
+        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers)))
+
+    sources = Sources(
+        clock=clock,
+        node=_node(wanted.node_cgroup, hierarchies),
+        groups=readers,
+        informer=informer(wanted.rules),
+        latencies=latencies,
+        own_limit=own_limit,
+    )
+    sampler = Sampler(sources, wanted.settings)
+    return Measuring(sampler, sampler.configure, lambda rules: sampler.inform(informer(rules)))
+
+
+def _node(group: str | None, hierarchies: Hierarchies) -> NodeReader:
+    if group is None:
+        return HostNode()
+    try:
+        return GroupNode(hierarchies, safe_group(group))
+    except (OSError, ValueError) as error:
+        raise CannotRunError(f"--node-cgroup {group}: {error}; a cgroup below the cgroup root is needed") from None

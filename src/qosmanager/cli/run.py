@@ -1,0 +1,158 @@
+"""`qosmanager run`: the agent."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+import qosmanager
+from qosmanager.cli.daemon import Reloader, Reporter, Sources, leave, run_until_signal, taken_over
+from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
+from qosmanager.config.settings import Settings
+from qosmanager.engine.cycle import Edge
+from qosmanager.engine.runner import Runner
+from qosmanager.linux.clock import LinuxClock
+from qosmanager.model.state import State
+from qosmanager.views.log_lines import pairs
+from qosmanager.views.plan_text import Step, plan_text
+
+_LOG = logging.getLogger("qosmanager")
+
+EXAMPLES = """\b
+Examples:
+  qosmanager run --workloads /etc/qosmanager/workloads.yaml
+  qosmanager run --config qos.yaml --dry-run           decide and log, change nothing
+  qosmanager run --once --dry-run                      one cycle, explained, then stop
+  qosmanager run --node-cgroup demo --workloads w.yaml  the node is this cgroup
+"""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The options of the command, as given."""
+
+    config: Path | None
+    workloads: tuple[Path, ...]
+    node_cgroup: str | None
+    cgroup_root: Path
+    state_dir: Path
+    listen: str
+    on_stop: str
+    dry_run: bool
+    once: bool
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file; it is read again when it changes.")
+@click.option("--workloads", multiple=True, type=click.Path(path_type=Path), help="Workload file; may be given more than once.")
+@click.option("--node-cgroup", metavar="PATH", help="Take this cgroup for the node: its CPUs, its memory limit, what is used in it.")
+@click.option("--cgroup-root", default="/sys/fs/cgroup", show_default=True, type=click.Path(path_type=Path), help="Where the cgroup hierarchies are.")
+@click.option("--state-dir", default="/run/qosmanager", show_default=True, type=click.Path(path_type=Path), help="Journal and lock; on tmpfs.")
+@click.option("--listen", default="127.0.0.1:9316", show_default=True, metavar="HOST:PORT", help="Where HTTP listens, or off.")
+@click.option(
+    "--on-stop",
+    default="restore",
+    show_default=True,
+    type=click.Choice(["restore", "lease"]),
+    help="restore: put every original back. lease: end bursts, keep the BE limits for 120 s, for the next start to take over.",
+)
+@click.option("--dry-run", is_flag=True, help="Decide and report; write nothing and evict nobody.")
+@click.option("--once", is_flag=True, help="One cycle, explained on standard output, then stop as --on-stop says.")
+def run(**given: object) -> None:
+    """Run the agent: measure, score, decide, act and verify every second.
+
+    Workloads are those of the workload files and those of kubelet's tree in the cgroup hierarchy, if there is one. SIGHUP or a changed
+    file reloads; SIGTERM and SIGINT stop.
+    """
+    options = Options(**given)  # type: ignore[arg-type]  # click hands over exactly the options declared above
+    _log_to_stderr()
+    with ExitStack() as stack:
+        serve(options, stack)
+
+
+def serve(options: Options, stack: ExitStack) -> None:
+    """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
+    sources = Sources(options.config, options.workloads)
+    settings, rules = sources.settings(), sources.rules()
+    clock = LinuxClock()
+    hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
+    wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
+    measured = measuring(wanted, hands.hierarchies, clock, hands.own_limit)
+    adopted = hands.actuator.adopt()
+    state = taken_over(adopted)
+    edge = Edge(measured.readings, hands.actuator, clock)
+    if options.once:
+        _once(edge, measured, settings, state)
+    else:
+        state = _run(options, stack, edge, measured, settings, state)
+    if not leave(hands.actuator, options.on_stop, state):
+        raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
+
+
+def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> None:
+    """Measure twice, so that there are rates, and explain what one cycle decides."""
+    silent = _Silent()
+    measured.readings.sample()
+    time.sleep(settings.sync_period)
+    runner = Runner(edge, settings, state, silent)
+    record = runner.once()
+    if record is None:
+        raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
+    step = Step(before=state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings)
+    click.echo(plan_text(step))
+
+
+class _Silent:
+    """Listens to a single cycle."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def cycle_done(self, record: object, settings: Settings) -> None:
+        """The record is returned to the caller anyway."""
+
+    def cycle_failed(self, error: Exception) -> None:
+        self.error = error
+
+
+def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
+    # The server is imported where it is needed: the other commands stay light.
+    from qosmanager.http.board import Board  # noqa: PLC0415
+    from qosmanager.http.server import Listen, ListenError, Server  # noqa: PLC0415
+    from qosmanager.views.status import About  # noqa: PLC0415
+
+    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=edge.clock.wall()), settings)
+    url = "off"
+    try:
+        listen = Listen.parse(options.listen)
+        if listen is not None:
+            url = stack.enter_context(Server(board, listen)).url
+    except ListenError as error:
+        raise CannotRunError(str(error)) from None
+    runner = Runner(edge, settings, state, Reporter(board))
+
+    def use(fresh: Settings) -> None:
+        measured.use_settings(fresh)
+        runner.use(fresh)
+
+    reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules)
+    _LOG.info(pairs("Started", version=qosmanager.__version__, pid=os.getpid(), http=url, dry_run=options.dry_run, on_stop=options.on_stop))
+    number = run_until_signal(runner, reloader)
+    _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
+    return runner.state
+
+
+def _log_to_stderr() -> None:
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ level=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    _LOG.handlers[:] = [handler]
+    _LOG.setLevel(logging.INFO)
+    _LOG.propagate = False

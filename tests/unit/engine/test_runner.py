@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from qosmanager.config.settings import Settings
+from qosmanager.engine.cycle import Edge, run_cycle
+from qosmanager.engine.runner import Runner
+from qosmanager.model.actions import Plan, Receipt, Result, SetBeCpuLimit
+from qosmanager.model.qos import QoS
+from qosmanager.model.snapshot import Node, Pod, PodCpu, Snapshot
+from qosmanager.model.state import State
+from qosmanager.model.workload import Placement
+
+FAST = Settings(sync_period=0.1)
+
+
+class MachineClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+class ConstantNode:
+    """16 CPUs with an LS pod that asks for 6 and uses 5, and one that fails when told to."""
+
+    def __init__(self) -> None:
+        self.failing: Exception | None = None
+        self.count = 0
+
+    def sample(self):
+        self.count += 1
+        if self.failing is not None:
+            raise self.failing
+        ls = Pod(name="api", namespace="shop", qos=QoS.LS, cpu=PodCpu(request=6.0, usage=5.0))
+        be = Pod(name="etl", namespace="batch", qos=QoS.BE, cpu=PodCpu(usage=2.5))
+        node = Node(cpus=16.0, cpu_usage=8.0, load1=8.0, system_reserved=1.0)
+        return Snapshot(node=node, pods=(ls, be), time=time.monotonic()), Placement(workloads={})
+
+
+class Answering:
+    """Hands that answer every action with one result."""
+
+    def __init__(self, result: Result = Result.APPLIED) -> None:
+        self.result = result
+        self.plans: list[Plan] = []
+
+    def apply(self, plan, placement, snapshot, now):
+        del placement, snapshot, now
+        self.plans.append(plan)
+        return tuple(Receipt(target="BE", result=self.result, action=index) for index in range(len(plan.actions)))
+
+
+class Noting:
+    def __init__(self, runner_after: int = 0) -> None:
+        self.records = []
+        self.errors: list[str] = []
+        self.stop_after = runner_after
+        self.runner: Runner | None = None
+
+    def cycle_done(self, record, settings):
+        del settings
+        self.records.append(record)
+        self._maybe_stop()
+
+    def cycle_failed(self, error):
+        self.errors.append(str(error))
+        self._maybe_stop()
+
+    def _maybe_stop(self) -> None:
+        if self.runner is not None and len(self.records) + len(self.errors) >= self.stop_after:
+            self.runner.stop()
+
+
+def running(readings, hands, cycles: int):
+    noting = Noting(cycles)
+    runner = Runner(Edge(readings, hands, MachineClock()), FAST, State(), noting)
+    noting.runner = runner
+    return runner, noting
+
+
+def test_a_cycle_decides_acts_and_carries_the_state_on():
+    hands = Answering()
+    record = run_cycle(Edge(ConstantNode(), hands, MachineClock()), 1, State(), FAST)
+    assert [type(action) for action in record.plan.actions] == [SetBeCpuLimit]
+    assert record.plan.actions[0].cores == pytest.approx((15 - 6) * 0.8)
+    assert record.state.be_limit == pytest.approx(7.2)
+    assert set(record.durations) == {"collect", "verify", "assess", "decide", "act", "total"}
+
+
+def test_a_limit_that_could_not_be_written_is_not_in_force():
+    record = run_cycle(Edge(ConstantNode(), Answering(Result.FAILED), MachineClock()), 1, State(), FAST)
+    assert record.state.be_limit is None
+
+
+def test_a_failing_cycle_is_reported_and_the_next_one_runs(caplog):
+    node = ConstantNode()
+    node.failing = OSError(5, "Input/output error")
+    runner, noting = running(node, Answering(), 4)
+
+    def recover_after_two() -> None:
+        if len(noting.errors) == 2:
+            node.failing = None
+
+    runner.run(recover_after_two)
+    assert len(noting.errors) == 2
+    assert len(noting.records) == 2
+    assert sum("cycle failed" in message for message in caplog.messages) == 1, "the same failure is logged once"
+
+
+def test_the_state_survives_a_failed_cycle():
+    node = ConstantNode()
+    runner, _ = running(node, Answering(), 99)
+    runner.once()
+    before = runner.state
+    node.failing = RuntimeError("broken")
+    assert runner.once() is None
+    assert runner.state == before
+    assert before.be_limit == pytest.approx(7.2)
+
+
+def test_other_settings_hold_from_the_next_cycle_on():
+    node, hands = ConstantNode(), Answering()
+    runner, noting = running(node, hands, 99)
+    runner.once()
+    runner.use(Settings(sync_period=0.2))
+    runner.once()
+    assert [record.number for record in noting.records] == [1, 2]
+    assert runner.number == 2
+
+
+def test_stop_ends_the_wait_at_once():
+    runner, noting = running(ConstantNode(), Answering(), 1)
+    slow = Settings(sync_period=60.0)
+    runner.use(slow)
+    runner.run(lambda: None)
+    assert len(noting.records) == 1
