@@ -99,14 +99,14 @@ class ResourceExecutor:
         # What an action has just tried is not tried twice in a cycle.
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
-        follow_ups += [] if tried & {SetBeCpuset, RestoreBeCpuset, RestoreBeCpuLimit} else self._hold_cpus(cycle)
+        follow_ups += [] if tried & {SetBeCpuset, RestoreBeCpuset} else self._hold_cpus(cycle)
         follow_ups += self._hold_weight(cycle)
         groups = [workload.cgroup for workload in be_workloads(placement)]
         follow_ups += self._oom.keep(groups, plan.standing.oom_score_adj, now)
         follow_ups += self._store()
         noticed = {receipt.target for receipt in receipts if receipt.result is Result.DRIFTED}
         receipts += [receipt for receipt in follow_ups if _news(receipt) and not (_done(receipt) and receipt.target in noticed)]
-        return tuple(receipt for receipt in receipts if receipt.action is not None or self._repetition.first(receipt, now))
+        return tuple(receipt for receipt in receipts if self._repetition.first(receipt, now) or receipt.action is not None)
 
     def _act(self, action: Action, cycle: _Cycle) -> list[Receipt]:
         if action.mode is not Mode.ENFORCE:

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+from acting import Bench, cpus, results, uncpus
+from msgspec.structs import replace
+
+from qosmanager.model.actions import Result, Standing
+from qosmanager.model.qos import QoS
+from qosmanager.model.workload import CgroupFile
+
+CPUS = "cpuset.cpus"
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("be")
+    bench.tree.add("be/pod")
+    return bench
+
+
+def sets(bench, *groups):
+    return [bench.tree.text(group, CPUS) for group in groups or ("be", "be/pod")]
+
+
+def test_set_shrinks_child_first_and_grows_parent_first(bench):
+    bench.cycle(cpus("0-1"))
+    assert bench.tree.writes == [("cpuset:/be/pod/cpuset.cpus", "0-1"), ("cpuset:/be/cpuset.cpus", "0-1")]
+    bench.tree.writes.clear()
+    bench.cycle(cpus("0-2"))
+    assert bench.tree.writes == [("cpuset:/be/cpuset.cpus", "0-2"), ("cpuset:/be/pod/cpuset.cpus", "0-2")]
+
+
+def test_set_that_moves_passes_through_the_union(bench):
+    bench.cycle(cpus("0-1"))
+    bench.tree.writes.clear()
+    bench.cycle(cpus("2-3"))
+    assert bench.tree.writes == [
+        ("cpuset:/be/cpuset.cpus", "0-3"),
+        ("cpuset:/be/pod/cpuset.cpus", "0-3"),
+        ("cpuset:/be/pod/cpuset.cpus", "2-3"),
+        ("cpuset:/be/cpuset.cpus", "2-3"),
+    ]
+
+
+def test_originals_come_back(bench):
+    bench.tree.put(CgroupFile("cpuset", "be/pod", CPUS), "1-3")
+    bench.cycle(cpus("0-1"))
+    assert sets(bench) == ["0-1", "1"]
+    bench.cycle(uncpus())
+    assert sets(bench) == ["0-3", "1-3"]
+    assert bench.journal.load().entries == ()
+
+
+def test_group_born_inside_our_set_is_widened_with_it(bench):
+    bench.cycle(cpus("0"))
+    bench.tree.add("be/new")
+    assert sets(bench, "be/new") == ["0"]
+    bench.cycle(cpus("0-1"))
+    assert sets(bench, "be/new") == ["0-1"]
+    bench.tree.add("be/newer")
+    bench.cycle(uncpus())
+    assert sets(bench, "be", "be/new", "be/newer") == ["0-3", "0-3", "0-3"]
+
+
+def test_group_that_was_never_given_cpus_is_left_alone(bench):
+    bench.tree.add("be/empty", cpuset_cpus="")
+    assert Result.FAILED not in results(bench.cycle(cpus("0-1")))
+    assert sets(bench, "be/empty") == [""]
+
+
+def test_cpus_outside_the_parents_are_left_out(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("slice", cpuset_cpus="0-2")
+    bench.tree.add("slice/be")
+    bench.be_parent = "slice/be"
+    bench.cycle(cpus("2-3"))
+    assert sets(bench, "slice/be") == ["2"]
+
+
+def test_set_is_never_empty(bench):
+    bench.standing = Standing(exclusive_cpus=(0, 1))
+    (receipt,) = [each for each in bench.cycle(cpus("0-1")) if each.action is not None]
+    assert receipt.result is Result.REFUSED
+    assert "no CPU would be left" in receipt.detail
+
+
+def test_exclusive_cpus_are_never_in_the_set_under_either_policy(bench):
+    bench.standing = Standing(exclusive_cpus=(0,))
+    bench.cycle()
+    assert sets(bench) == ["1-3", "1-3"]
+    bench.cycle(cpus("0-1"))
+    assert sets(bench) == ["1", "1"]
+    bench.cycle(uncpus())
+    assert sets(bench) == ["1-3", "1-3"]
+    bench.standing = Standing()
+    bench.cycle()
+    assert sets(bench) == ["0-3", "0-3"]
+
+
+def test_text_that_is_no_list_of_cpus_is_refused(bench):
+    assert results(bench.cycle(cpus("0-x"))) == [Result.REFUSED]
+
+
+def test_refused_set_is_undone(bench):
+    bench.tree.fail(CPUS, errno.EBUSY, group="be", times=1)
+    assert results(bench.cycle(cpus("0-1"))) == [Result.FAILED, Result.FAILED]
+    assert sets(bench) == ["0-3", "0-3"]
+
+
+def test_foreign_set_is_put_back(bench):
+    bench.cycle(cpus("0-1"))
+    bench.tree.put(CgroupFile("cpuset", "be", CPUS), "0-3")
+    assert results(bench.cycle()) == [Result.DRIFTED]
+    assert sets(bench) == ["0-1", "0-1"]
+
+
+def test_pods_without_a_common_parent(bench):
+    bench.be_parent = None
+    bench.tree.add("one")
+    bench.pod("one", QoS.BE, "one")
+    bench.cycle(cpus("3"))
+    assert sets(bench, "one", "be") == ["3", "0-3"]
+    bench.pods["default/one"] = replace(bench.pods["default/one"], qos=QoS.LS)
+    bench.cycle()
+    assert sets(bench, "one") == ["0-3"]
+
+
+def test_v2_writes_the_parent_alone_and_empties_it_again(tmp_path):
+    bench = Bench(tmp_path, "v2")
+    bench.tree.add("be")
+    bench.tree.add("be/pod")
+    bench.cycle(cpus("0-1"))
+    assert sets(bench) == ["0-1", ""]
+    assert bench.tree.text("be/pod", "cpuset.cpus.effective") == "0,1"
+    bench.cycle(uncpus())
+    assert sets(bench) == ["", ""]
+    assert bench.journal.load().entries == ()

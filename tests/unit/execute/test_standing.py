@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from acting import Bench, FakeScores, FullJournal, results
+
+from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.model.actions import Result, Standing
+from qosmanager.model.qos import QoS
+from qosmanager.model.workload import CgroupFile
+
+OOM = Standing(oom_score_adj=1000)
+
+
+@pytest.mark.parametrize(("layout", "name", "smallest", "own"), [("v1", "cpu.shares", "2", "1024"), ("v2", "cpu.weight", "1", "100")])
+def test_be_parent_has_the_smallest_weight(tmp_path, layout, name, smallest, own):
+    bench = Bench(tmp_path, layout)
+    bench.tree.add("be")
+    bench.standing = Standing(be_weight=True)
+    assert results(bench.cycle()) == [Result.APPLIED]
+    assert bench.tree.text("be", name) == smallest
+    bench.tree.put(CgroupFile("cpu", "be", name), own)
+    assert results(bench.cycle()) == [Result.DRIFTED]
+    assert bench.tree.text("be", name) == smallest
+    bench.standing = Standing()
+    bench.cycle()
+    assert bench.tree.text("be", name) == own
+
+
+def test_kubelets_group_keeps_the_weight_that_kubelet_gives_it(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("be")
+    bench.kubelet_owned = True
+    bench.standing = Standing(be_weight=True)
+    assert bench.cycle() == ()
+    assert bench.tree.writes == []
+
+
+def test_weight_is_not_written_while_idle(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("be", cpu_idle="1")
+    bench.standing = Standing(be_weight=True)
+    assert results(bench.cycle()) == [Result.REFUSED]
+    assert bench.tree.writes == []
+    assert bench.cycle() == ()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """BE pod default/job with processes 11 (0), 12 (1000) in its group and 13 (-5) in one below."""
+    bench = Bench(tmp_path)
+    bench.tree.add("be/job", pids=(11, 12))
+    bench.tree.add("be/job/inner", pids=(13,))
+    bench.scores = FakeScores(p11=0, p12=1000, p13=-5)
+    bench.executor = ResourceExecutor(bench.tree, bench.journal, bench.scores, bench.boot)
+    bench.pod("job", QoS.BE, "be/job")
+    bench.standing = OOM
+    return bench
+
+
+def test_oom_scores_are_raised_and_put_back(bench):
+    assert results(bench.cycle()) == [Result.APPLIED]
+    assert bench.scores.scores == {11: 1000, 12: 1000, 13: 1000}
+    bench.standing = Standing()
+    bench.cycle()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+    assert bench.journal.load().oom == ()
+
+
+def test_new_processes_are_found_every_five_seconds_and_get_their_own_back(bench):
+    bench.cycle()
+    # 14 is born of a raised one, 15 came with 300.
+    bench.scores.scores |= {14: 1000, 15: 300}
+    bench.tree.set_pids("be/job", 11, 12, 14, 15)
+    for _ in range(4):
+        bench.cycle()
+    assert bench.scores.scores[15] == 300
+    bench.cycle()
+    assert bench.scores.scores[15] == 1000
+    bench.executor.restore_all()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5, 14: -5, 15: 300}
+
+
+def test_score_that_somebody_else_changed_is_left_alone(bench):
+    bench.cycle()
+    bench.scores.scores[11] = 500
+    bench.executor.restore_all()
+    assert bench.scores.scores[11] == 500
+
+
+def test_group_that_is_no_longer_be_has_its_scores_back(bench):
+    bench.cycle()
+    bench.pods.clear()
+    for _ in range(5):
+        bench.cycle()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+
+
+def test_processes_that_may_not_be_raised_are_told_of(bench):
+    bench.scores.locked = {11}
+    (receipt,) = bench.cycle()
+    assert receipt.result is Result.REFUSED
+    assert "process 11" in receipt.detail
+    assert bench.scores.scores[13] == 1000
+
+
+def test_full_journal_means_that_no_score_is_written(bench):
+    bench.executor = ResourceExecutor(bench.tree, FullJournal(), bench.scores, bench.boot)
+    assert Result.REFUSED in results(bench.cycle())
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+
+
+def test_scores_survive_the_agent(bench):
+    bench.cycle()
+    bench.restarted()
+    bench.executor.adopt()
+    bench.cycle()
+    bench.executor.restore_all()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
+
+from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.model.actions import Result, Standing
+from qosmanager.model.qos import QoS
+from qosmanager.model.workload import CgroupFile
+
+QUOTA = "cpu.cfs_quota_us"
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("be")
+    bench.tree.add("be/pod", cpu_cfs_quota_us="300000")
+    bench.tree.add("api", cpu_cfs_quota_us="200000")
+    bench.pod("api", QoS.LS, "api")
+    return bench
+
+
+def held(bench):
+    return [bench.tree.text(group, QUOTA) for group in ("be", "be/pod", "api")]
+
+
+def test_clean_stop_ends_bursts_and_keeps_be_limits_for_a_lease(bench):
+    bench.cycle(burst("default/api", 3.0, 2.0), limit(1.0))
+    bench.executor.leave(lease=120.0, state=b"{}")
+    assert held(bench) == ["100000", "100000", "200000"]
+    record = bench.journal.load()
+    assert (record.lease_until, record.state, record.be_limit) == (bench.boot.now + 120.0, b"{}", 1.0)
+
+
+def test_successor_neither_opens_be_nor_takes_our_values_for_originals(bench):
+    bench.cycle(limit(1.0))
+    bench.executor.leave(state=b'{"be_limit":1.0}')
+    bench.tree.writes.clear()
+    adopted = bench.restarted().adopt()
+    assert (adopted.state, adopted.be_limit, adopted.receipts) == (b'{"be_limit":1.0}', 1.0, ())
+    assert set(results(bench.limit(1.0))) == {Result.UNCHANGED}
+    assert bench.tree.writes == []
+    # One save may follow: it takes the predecessor's state out and renews the lease.
+    assert bench.journal.load().state is None
+    assert {entry.original for entry in bench.journal.load().entries} == {"-1", "300000"}
+    bench.cycle(unlimit())
+    assert held(bench) == ["-1", "300000", "200000"]
+
+
+def test_successor_of_a_killed_agent_ends_its_bursts_and_holds_be(bench):
+    bench.cycle(burst("default/api", 3.0, 2.0), limit(1.0))
+    adopted = bench.restarted().adopt()
+    assert (adopted.state, adopted.be_limit) == (None, 1.0)
+    assert results(adopted.receipts) == [Result.APPLIED]
+    assert held(bench) == ["100000", "100000", "200000"]
+    assert bench.cycle() == ()
+    assert held(bench) == ["100000", "100000", "200000"]
+
+
+def test_entries_of_another_boot_are_dropped(bench):
+    bench.cycle(limit(1.0))
+    bench.boot = FakeBoot("boot-2")
+    adopted = bench.restarted().adopt()
+    assert (adopted.be_limit, adopted.receipts) == (None, ())
+    bench.executor.restore_all()
+    assert held(bench)[0] == "100000"
+
+
+def test_group_made_anew_meanwhile_is_not_adopted(bench):
+    bench.cycle(limit(1.0))
+    bench.tree.recreate("be", cpu_cfs_quota_us="100000")
+    assert Result.GONE in results(bench.restarted().adopt().receipts)
+    bench.executor.restore_all()
+    assert bench.tree.text("be", QUOTA) == "100000"
+
+
+def test_file_changed_meanwhile_is_left_alone_and_said(bench):
+    bench.cycle(limit(1.0))
+    bench.tree.put(CgroupFile("cpu", "be", QUOTA), "350000")
+    receipts = bench.restarted().adopt().receipts
+    assert [(each.result, each.detail) for each in receipts] == [(Result.DRIFTED, "left alone: holds '350000', not ours ('100000')")]
+    bench.executor.restore_all()
+    assert held(bench) == ["350000", "300000", "200000"]
+
+
+def test_value_that_was_only_intended_counts_as_ours_and_so_does_the_one_before(bench):
+    bench.cycle(limit(1.0))
+    record = bench.journal.load()
+    assert {entry.written for entry in record.entries} == {("100000",)}
+    bench.tree.fail(QUOTA, 5, group="be", skip=0)
+    bench.cycle(limit(0.5))
+    bench.tree.heal()
+    bench.restarted().adopt()
+    bench.executor.restore_all()
+    assert held(bench) == ["-1", "300000", "200000"]
+
+
+def test_restore_all_puts_every_kind_back(bench):
+    bench.standing = Standing(be_weight=True)
+    bench.tree.put(CgroupFile("cpu", "be", "cpu.cfs_burst_us"), "70000")
+    before = {name: bench.tree.text("be", name) for name in (QUOTA, "cpu.cfs_burst_us", "cpu.shares", "cpuset.cpus")}
+    bench.cycle(burst("default/api", 3.0, 2.0), limit(0.5), cpus("1"))
+    assert all(bench.tree.text("be", name) != text for name, text in before.items())
+    receipts = bench.executor.restore_all()
+    assert set(results(receipts)) == {Result.APPLIED}
+    assert {name: bench.tree.text("be", name) for name in before} == before
+    assert held(bench) == ["-1", "300000", "200000"]
+    assert bench.journal.load().entries == ()
+
+
+def test_restore_goes_on_after_one_that_cannot_be(bench):
+    bench.cycle(burst("default/api", 3.0, 2.0), limit(1.0))
+    bench.tree.fail(QUOTA, 22, group="be/pod")
+    receipts = bench.executor.restore_all()
+    assert sorted(each.value for each in results(receipts)) == ["applied", "applied", "failed"]
+    assert held(bench) == ["-1", "100000", "200000"]
+    assert [str(entry.file) for entry in bench.journal.load().entries] == [f"cpu:/be/pod/{QUOTA}"]
+
+
+def test_restore_needs_no_room_for_the_journal(bench):
+    bench.cycle(burst("default/api", 3.0, 2.0), limit(1.0))
+
+    class Full(FullJournal):
+        def load(self):
+            return bench.journal.load()
+
+    executor = ResourceExecutor(bench.tree, Full(), bench.scores, bench.boot)
+    executor.adopt()
+    receipts = executor.restore_all()
+    assert held(bench) == ["-1", "300000", "200000"]
+    assert receipts[-1].target == "journal"
+
+
+def test_lease_is_renewed_while_the_agent_lives(bench):
+    bench.cycle(limit(1.0))
+    first = bench.journal.load().lease_until
+    for _ in range(40):
+        bench.cycle()
+    assert bench.journal.load().lease_until >= first + 30.0
+    assert bench.journal.load().lease_until > bench.boot.now + 85.0
