@@ -95,8 +95,8 @@ other: 1
         "config.yaml:3: qosManager.cpuPresure: unknown key (did you mean cpuPressure?)",
         "config.yaml:4: qosManager.cpuBurst.enabled: yes is not allowed; true or false",
         (
-            "config.yaml:5: qosManager.plugins[0]: CPUBrust is not allowed; one of NodeQOSResource, SystemQOSResource, CPUBurst, CPUSuppress, "
-            "CPUEvict, MemoryEvict (did you mean CPUBurst?)"
+            "config.yaml:5: qosManager.plugins[0]: CPUBrust is not allowed; one of NodeQOSResource, SystemQOSResource, CPUBurst, "
+            "CPUSuppress, CPUEvict, MemoryEvict (did you mean CPUBurst?)"
         ),
         (
             "config.yaml:6: qosManager.preset: latncy-first is not allowed; one of latency-first, throughput-first, balanced "
