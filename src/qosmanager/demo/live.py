@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qosmanager.demo.groups import Groups
 from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Service, end, start
@@ -135,7 +136,7 @@ class LiveDemo:
         self._stop_agent()
         after = self._groups.values()
         return Outcome(
-            measured=tuple(self._measured),
+            measured=tuple(self._with_latencies(each) for each in self._measured),
             proof=proof(before, during, after, {file for file in before if not file.startswith("/proc/")}),
             notes=notes,
             frames=tuple(self._frames),
@@ -208,20 +209,27 @@ class LiveDemo:
         took = time.monotonic() - began
         after = self._cpu()
         killed = self._groups.kernel_kills()
-        latencies = self._load.latencies(stage.key)
         self._measured.append(
             Measured(
                 part=stage.part,
                 name=stage.name,
-                requests=len(latencies),
-                unanswered=self._load.unanswered(stage.key),
-                p50=percentile(latencies, 50),
-                p99=percentile(latencies, 99),
+                key=stage.key,
                 ls_cores=(after[0] - cpu[0]) / took,
                 be_cores=(after[1] - cpu[1]) / took,
                 evictions=self._new_evictions(),
                 kernel_kills=None if kills is None or killed is None else killed - kills,
             )
+        )
+
+    def _with_latencies(self, each: Measured) -> Measured:
+        """Count the latencies when the last answers are in: a request belongs to the stage in which it was due."""
+        latencies = self._load.latencies(each.key)
+        return replace(
+            each,
+            requests=len(latencies),
+            unanswered=self._load.unanswered(each.key),
+            p50=percentile(latencies, 50),
+            p99=percentile(latencies, 99),
         )
 
     def _cpu(self) -> tuple[float, float]:

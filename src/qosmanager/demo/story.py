@@ -59,12 +59,13 @@ def stages(seconds: float, quiet: float, surge: float) -> tuple[Stage, ...]:
 class Measured(Struct, frozen=True, kw_only=True):
     """What one stage came to: latencies in ms, CPU in cores. None: no request was answered."""
 
+    key: str
     part: str
     name: str
-    requests: int
-    unanswered: int
-    p50: float | None
-    p99: float | None
+    requests: int = 0
+    unanswered: int = 0
+    p50: float | None = None
+    p99: float | None = None
     ls_cores: float
     be_cores: float
     evictions: tuple[str, ...] = ()

@@ -1,0 +1,92 @@
+from msgspec.structs import replace
+from rich.console import Console
+
+from qosmanager.config.settings import Settings
+from qosmanager.demo.screen import closing, decision, line, live
+from qosmanager.demo.story import ALONE, MANAGED, QUIET, UNMANAGED, Difference, Measured, Now, Proof, stages
+from qosmanager.model.actions import Result
+from qosmanager.views.decisions import Decisions
+from qosmanager.views.status import About, status
+from records import EVICT_MEMORY, LIMIT, outcome, receipt, record
+
+
+def text(renderable, width=140):
+    console = Console(width=width, height=50, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - closed below
+    console.print(renderable)
+    console.file.close()
+    return console.export_text()
+
+
+def now(**fields):
+    decisions = Decisions()
+    decisions.observe(record(1, actions=(LIMIT, EVICT_MEMORY), receipts=(receipt(0, Result.APPLIED), receipt(1, Result.APPLIED))))
+    decisions.observe(record(3, outcomes=(outcome(101.0),)))
+    base = Now(
+        stage=stages(120.0, 200.0, 400.0)[4],
+        index=5,
+        count=8,
+        left=12.4,
+        settings="shortened: syncPeriod 500ms",
+        p50=3.14,
+        p99=25.0,
+        slo=20.0,
+        history=(5.0, 25.0, None),
+        ls_cores=0.5,
+        be_cores=0.58,
+        status=status(record(3), Settings(), About(version="1", pid=1, started=0.0)),
+        decisions=decisions.last(10),
+    )
+    return replace(base, **fields)
+
+
+def test_the_screen_shows_measured_scored_decided_and_why():
+    shown = text(live(now()))
+    for part in ("BE managed", "p50 3.1 ms", "p99 25.0 ms", "objective p99 20.0 ms", "limit 0.60", "0.58 cores", "30.0 HIGH", "usage 30.0"):
+        assert part in shown
+    assert "CPUSuppress BE 0.60 cores target 0.6 = 1.2 x 0.5 [effective]" in shown
+    assert "MemoryEvict batch/crunch 12 s left" in shown
+    assert "shortened: syncPeriod 500ms" in shown
+
+
+def test_the_screen_keeps_its_height():
+    full, empty = text(live(now())), text(live(now(decisions=())))
+    assert full.count("\n") == empty.count("\n")
+
+
+def test_without_an_agent_nobody_decides():
+    shown = text(live(now(status=None, decisions=())))
+    assert "no agent in this part" in shown
+    assert "no limit" in shown
+
+
+def test_what_is_not_known_is_a_dash():
+    assert "p50 - p99 - | LS - BE - cores" in line(now(p50=None, p99=None, ls_cores=None, be_cores=None))
+
+
+def test_lines_tell_the_same():
+    assert line(now()) == (
+        "[5/8] BE managed, quiet | 12 s left | p50 3.1 ms p99 25.0 ms | LS 0.50 BE 0.58 cores | cpu 30 memory 10 | level HIGH BE limit 0.60"
+    )
+    limit = next(entry for entry in now().decisions if entry.kind == "set_be_cpu_limit")
+    assert decision(limit).strip() == "08:00:01 CPUSuppress set_be_cpu_limit BE 0.60 cores: target 0.6 = 1.2 x 0.5 [effective]"
+
+
+def measured(part, p99, be, **fields):
+    return Measured(key="k", part=part, name=QUIET, requests=100, p50=3.0, p99=p99, ls_cores=0.5, be_cores=be, **fields)
+
+
+def test_one_table_compares_the_three_parts():
+    managed = measured(MANAGED, 9.0, 0.6, evictions=("x",), unanswered=2)
+    shown = text(closing([measured(ALONE, 7.0, 0.0), measured(UNMANAGED, 31.0, 1.18), managed], [], None))
+    rows = {row.split("│")[1].strip(): [cell.strip() for cell in row.split("│")[2:5]] for row in shown.splitlines() if row.count("│") == 5}
+    assert rows["LS p50 / p99, quiet"] == ["3.0 ms / 7.0 ms", "3.0 ms / 31.0 ms", "3.0 ms / 9.0 ms"]
+    assert rows["BE CPU cores, quiet"] == ["0.00", "1.18", "0.60"]
+    assert rows["evictions"] == ["0", "0", "1"]
+    assert rows["requests unanswered"] == ["0", "0", "2"]
+
+
+def test_the_proof_says_none_or_names_each_file():
+    assert "40 kernel values compared, 3 of them changed" in text(closing([], [], Proof(compared=40, changed=3, differ=())))
+    shown = text(closing([], [], Proof(compared=40, changed=3, differ=(Difference("cpu:/x/cpu.shares", "1024", "2"),))))
+    assert "NOT back" in shown
+    assert "cpu:/x/cpu.shares" in shown
