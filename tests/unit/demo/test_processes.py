@@ -137,14 +137,8 @@ def test_work_ends_when_its_time_is_over():
 
 
 def test_work_ends_with_its_parent():
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from qosmanager.demo.processes import *; p = start('batch', 'crunch', '--seconds', '60'); print(p.pid, flush=True); time.sleep(60)",
-        ],
-        stdout=subprocess.PIPE,
-    )
+    script = "from qosmanager.demo.processes import *; print(start('batch', 'crunch', '--seconds', '60').pid, flush=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     child = int(parent.stdout.readline())
     wait_for(lambda: cpu_ticks(child) > 20)  # it is past its start, where it binds itself
     parent.kill()
