@@ -8,6 +8,7 @@ from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, why
 from qosmanager.collect.metric_cache import PodHistory
 from qosmanager.collect.rates import FIRST, GAP, RESET, ThrottleWindow, rise
 from qosmanager.collect.readings import GroupGoneError, GroupReader, GroupReaders
+from qosmanager.model.qos import is_latency_sensitive
 from qosmanager.model.snapshot import PodCpu
 from qosmanager.model.workload import Workload
 
@@ -16,13 +17,14 @@ SAME_LIMIT = 0.01  # the kernel keeps microseconds: a declared limit this close 
 
 
 class ContainerTracker:
-    """A container's throttling, read each cycle only while the container has a limit."""
+    """A container's throttling, read only while the container has a limit."""
 
-    __slots__ = ("_reader", "_window", "cgroup", "limit")
+    __slots__ = ("_reader", "_window", "cgroup", "limit", "throttled")
 
     def __init__(self, cgroup: str, readers: GroupReaders) -> None:
         self.cgroup = cgroup
         self.limit: float | None = None
+        self.throttled: float | None = None
         self._reader = readers.open(cgroup)
         self._window = ThrottleWindow()
 
@@ -35,15 +37,15 @@ class ContainerTracker:
             limit = math.inf
         self.limit = limit if limit < math.inf else None
 
-    def throttled(self, now: float, gap: float) -> float | None:
-        """Return the ratio of throttled periods; None: not known. Raises GroupGoneError."""
+    def look(self, now: float, gap: float) -> None:
+        """Measure `throttled`, the ratio of throttled periods (None: not known). Raises GroupGoneError."""
+        self.throttled = None
         if self.limit is None:
-            return None
+            return
         try:
-            return self._window.add(now, *self._reader.throttling(), gap)
+            self.throttled = self._window.add(now, *self._reader.throttling(), gap)
         except (OSError, ValueError):
             self.limit = None  # looked at again with the next limits
-            return None
 
     def close(self) -> None:
         self._reader.close()
@@ -62,39 +64,45 @@ class CpuTracker:
         self._containers: list[ContainerTracker] = []
         self._last: tuple[float, float] | None = None  # time, CPU time
         self._last_stall: tuple[float, float] | None = None  # time, stalled time
+        self._waiting: float | None = None
         self._window = ThrottleWindow()
         self._limit: float | None = None
         self._raised = False
+        self.stall_average: float | None = None  # avg10 of the last reading, percent
         self._mean: float | None = None
         self.adopt(workload)
 
     def adopt(self, workload: Workload) -> None:
         """Take a changed declaration of the same group: counters go on, containers come and go."""
         self._workload = workload
+        # Only an LS pod's waiting and throttling call for an answer: of the others, containers are left alone and waiting is looked at
+        # with the limits.
+        self._hurried = is_latency_sensitive(workload.qos)
         self.lost_container = False
         known = {container.cgroup: container for container in self._containers}
-        wanted = [container.cgroup for container in workload.containers]
+        wanted = [container.cgroup for container in workload.containers] if self._hurried else []
         for cgroup in known.keys() - set(wanted):
             known[cgroup].close()
         self._containers = [known.get(cgroup) or ContainerTracker(cgroup, self._readers) for cgroup in wanted]
         self._missing.note("cpu.request", "" if workload.cpu_request is not None else "none declared")
 
     def sample(self, conditions: Conditions, throttled: dict[str, float], *, dear: bool) -> PodCpu:
-        """Measure now, limits only when `dear`; containers' ratios go into `throttled` by group. Raises GroupGoneError."""
+        """Measure now, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
         now = conditions.monotonic()
         usage, ratio = self._usage(now, conditions.gap)
-        wait = self._wait(now, conditions.gap, usage, dear)
+        if dear or self._hurried:
+            self._waiting = self._wait(now, conditions.gap, usage, dear)
         for container in self._containers:
             try:
                 if dear:
                     container.read_limit(conditions.own_limit)
-                seen = container.throttled(now, conditions.gap)
+                container.look(now, conditions.gap)
             except GroupGoneError:
                 self.lost_container = True
                 continue
-            if seen is not None:
-                throttled[container.cgroup] = seen
-                ratio = seen if ratio is None else max(ratio, seen)
+            if container.throttled is not None:
+                throttled[container.cgroup] = container.throttled
+                ratio = container.throttled if ratio is None else max(ratio, container.throttled)
         self._read_limit(conditions.own_limit, dear)
         if usage is not None:
             self._history.add_usage(now, usage)
@@ -106,7 +114,7 @@ class CpuTracker:
             limit=self._limit,
             usage=usage,
             usage_mean=self._mean,
-            wait=wait,
+            wait=self._waiting,
             throttled=ratio,
         )
 
@@ -136,9 +144,11 @@ class CpuTracker:
         try:
             stall = self._reader.cpu_stall()
         except (OSError, ValueError) as error:
-            self._last_stall = None
+            self._last_stall = self.stall_average = None
             self._missing.note("cpu.wait", why(error))
+            self._missing.note("observed.cpu_psi_some", why(error))
             return None
+        self.stall_average = stall.avg10
         before, self._last_stall = self._last_stall, (now, stall.total)
         stalled, reason = _rate(before, self._last_stall, gap)
         if stalled is not None and usage is None:

@@ -13,6 +13,7 @@ from qosmanager.model.snapshot import NO_MEMORY, NOT_OBSERVED, PodMemory, PodObs
 from qosmanager.model.workload import Workload
 
 LEAKS = 60.0  # seconds between two looks for a leak: its history has one number a minute
+LIMIT = 60.0  # seconds between two looks at the memory limit
 LEAK_AGE = 1800.0  # seconds that a pod must exist
 
 
@@ -23,7 +24,7 @@ class MemoryTracker:
         self._reader = reader
         self._history = history
         self._missing = missing
-        self._leaks_at = -math.inf
+        self._leaks_at = self._limit_at = -math.inf
         self.memory = NO_MEMORY
 
     def sample(self, workload: Workload, now: float, conditions: Conditions) -> None:
@@ -31,9 +32,7 @@ class MemoryTracker:
         rss = self._missing.attempt(("memory.rss",), self._reader.held_memory)
         limit = workload.memory_limit
         if limit is None:
-            limit = self._missing.attempt(("memory.limit",), self._reader.memory_limit)
-            if limit is None:
-                self._missing.note("memory.limit", "no limit")
+            limit = self._limit(now)
         self._missing.note("memory.request", "" if workload.memory_request is not None else "none declared")
         growth = self.memory.growth
         if rss is not None:
@@ -43,6 +42,16 @@ class MemoryTracker:
                 growth = self._growth(workload, conditions)
         self._missing.note("memory.growth", "" if growth is not None else "the pod's memory is not known")
         self.memory = PodMemory(request=workload.memory_request, limit=limit, rss=rss, growth=growth)
+
+    def _limit(self, now: float) -> int | None:
+        """Return the kernel's limit, looked at once a minute: it is shown, and in no formula."""
+        if now < self._limit_at:
+            return self.memory.limit
+        self._limit_at = now + LIMIT
+        limit = self._missing.attempt(("memory.limit",), self._reader.memory_limit)
+        if limit is None:
+            self._missing.note("memory.limit", "no limit")
+        return limit
 
     def _growth(self, workload: Workload, conditions: Conditions) -> float:
         if workload.created is not None and conditions.wall - workload.created < LEAK_AGE:
@@ -59,15 +68,14 @@ class ObservedTracker:
         self._last: tuple[float, IoCounters] | None = None
         self.observed = NOT_OBSERVED
 
-    def sample(self, now: float, gap: float) -> None:
+    def sample(self, now: float, gap: float, cpu_psi_some: float | None) -> None:
         """Measure now. Raises GroupGoneError."""
         read, written = self._io(now, gap)
         averages = self._missing.attempt(("observed.memory_psi_full", "observed.io_psi_some"), self._reader.stall_averages)
-        cpu = self._missing.attempt(("observed.cpu_psi_some",), self._reader.cpu_stall)
         self.observed = PodObserved(
             io_read=read,
             io_write=written,
-            cpu_psi_some=cpu.avg10 if cpu else None,
+            cpu_psi_some=cpu_psi_some,
             memory_psi_full=averages[0] if averages else None,
             io_psi_some=averages[1] if averages else None,
         )

@@ -1,4 +1,4 @@
-"""One pod's counters made into a `Pod` (specification, section 3): cheap readings each cycle, dear ones every 5 s."""
+"""One pod's counters made into a `Pod` (specification, section 3): cheap readings each cycle, dear ones every 5 or 10 s."""
 
 from __future__ import annotations
 
@@ -14,14 +14,38 @@ from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.workload import Workload
 
-DEAR = 5.0  # seconds between two looks at memory, limits and I/O
+MEMORY = 5.0  # seconds between two looks at memory
+LIMITS = 10.0  # seconds between two looks at limits, I/O and stall averages
+
+
+class Pace:
+    """Says when something is due that is not done in each cycle: at once, then after period x phase, then each period (seconds)."""
+
+    __slots__ = ("_next", "_period", "_step")
+
+    def __init__(self, period: float, phase: float) -> None:
+        self._period = period
+        self._step = period * phase
+        self._next = -math.inf
+
+    def due(self, now: float) -> bool:
+        """Tell whether it is due now, and count it as done."""
+        if now < self._next:
+            return False
+        self._next = now + self._step
+        self._step = self._period
+        return True
+
+    def hasten(self) -> None:
+        """Have it due at once."""
+        self._next = -math.inf
 
 
 class PodTracker:
     """Keeps a pod's files open and its counters between cycles."""
 
     def __init__(self, workload: Workload, readers: GroupReaders, history: PodHistory, phase: float) -> None:
-        """`phase` (above 0, up to 1) spreads the dear readings of many pods over the 5 s."""
+        """`phase` (above 0, up to 1) spreads the dear readings of many pods over their seconds."""
         self.workload = workload
         self._missing = Missing(workload.key)
         self._reader = readers.open(workload.cgroup)
@@ -30,8 +54,8 @@ class PodTracker:
         self._observed = ObservedTracker(self._reader, self._missing)
         self._latency = LatencyTracker(history, self._missing)
         self._exclusive: tuple[int, ...] = ()
-        self._step = DEAR * phase  # until the second dear reading; from then on DEAR
-        self._dear_at = -math.inf
+        self._memory_pace = Pace(MEMORY, phase)
+        self._limits_pace = Pace(LIMITS, phase)
 
     @property
     def missing(self) -> dict[str, str]:
@@ -47,7 +71,7 @@ class PodTracker:
         """Take a changed declaration of the same group."""
         self.workload = workload
         self._cpu.adopt(workload)
-        self._dear_at = -math.inf
+        self._limits_pace.hasten()
 
     def close(self) -> None:
         """Let all descriptors go."""
@@ -57,14 +81,13 @@ class PodTracker:
     def sample(self, conditions: Conditions, throttled: dict[str, float]) -> Pod:
         """Measure now; container groups' throttled ratios go into `throttled`. Raises GroupGoneError when the pod has ended."""
         now = conditions.monotonic()
-        dear = now >= self._dear_at
+        limits = self._limits_pace.due(now)
         workload = self.workload
-        cpu = self._cpu.sample(conditions, throttled, dear=dear)
-        if dear:
-            self._dear_at = now + self._step
-            self._step = DEAR
+        cpu = self._cpu.sample(conditions, throttled, dear=limits)
+        if self._memory_pace.due(now):
             self._memory.sample(workload, now, conditions)
-            self._observed.sample(now, conditions.gap)
+        if limits:
+            self._observed.sample(now, conditions.gap, self._cpu.stall_average)
             if workload.qos is QoS.LSE:
                 self._exclusive = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
         return Pod(

@@ -54,6 +54,7 @@ class Sampler:
         self._pods: dict[str, PodTracker] = {}
         self._residents: Residents | None = None
         self._trends = Trends()
+        self._informer = sources.informer
         self.cache = MetricCache()
         self.configure(settings)
 
@@ -61,6 +62,11 @@ class Sampler:
         """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is."""
         self._gap = max(LEAST_GAP, 3 * settings.sync_period)
         self._growth_threshold = settings.memory_evict.memory_growth_threshold * MEGABYTE
+
+    def inform(self, informer: StatesInformer) -> None:
+        """Take other declarations into use; pods that are in both go on being measured without a break."""
+        self._informer = informer
+        self._residents = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -72,7 +78,7 @@ class Sampler:
         """Measure now. Raises NodeUnreadableError while the node has never been readable."""
         clock = self._sources.clock
         now = clock.monotonic()
-        residents = self._sources.informer.refresh(now)
+        residents = self._informer.refresh(now)
         if residents is not self._residents:
             self._follow(residents)
         fresh = self._node.read(clock.monotonic(), self._gap)
@@ -111,7 +117,7 @@ class Sampler:
         for number, workload in enumerate(residents.workloads):
             known = self._pods.get(workload.key)
             if known is None:
-                phase = (number % 5 + 1) / 5
+                phase = (number % 10 + 1) / 10
                 self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), phase)
             elif known.workload != workload:
                 known.adopt(workload)
@@ -143,11 +149,11 @@ class Sampler:
                 continue
             missing.update(tracker.missing)
             if tracker.lost_container:
-                sources.informer.invalidate()
+                self._informer.invalidate()
         for key in ended:
             self._drop(key)
             self._residents = None
-            sources.informer.invalidate()
+            self._informer.invalidate()
         return pods
 
     def _remember(self, now: float, pods: list[Pod]) -> None:

@@ -97,8 +97,11 @@ class CpuFilesV1:
         return CpuCounters(usage, *self.throttling()) if self._limited else CpuCounters(usage, 0, 0)
 
     def throttling(self) -> tuple[int, int]:
-        content = self._stat.read()
-        return required(content, b"nr_periods"), required(content, b"nr_throttled")
+        # The whole file is these counters, in this order, on every v1 kernel; by far the most often read of all files.
+        fields = self._stat.read().split(None, 4)
+        if len(fields) < 4 or fields[0] != b"nr_periods" or fields[2] != b"nr_throttled":
+            raise ValueError(f"cpu.stat is not in its form: {fields!r}")
+        return int(fields[1]), int(fields[3])
 
     def quota(self) -> float:
         quota = int(self._quota.read())

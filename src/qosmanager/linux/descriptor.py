@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from os import pread
 
 GONE = frozenset({errno.ENOENT, errno.ENODEV})
+SHORT = 2048  # less than any page, so that less than this cannot be a page of more
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -29,26 +31,25 @@ class KeptFile:
 
     def read(self) -> bytes:
         """Return the content. Raises OSError with the kernel's errno."""
-        if self._descriptor < 0:
-            self._descriptor = os.open(f"{self._directory}/{self._name}", _FLAGS)
-            return self._content()
-        try:
-            return self._content()
-        except OSError as error:
-            if error.errno != errno.ENODEV:
-                raise
-        self.close()
+        if self._descriptor >= 0:
+            try:
+                return self._content()
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+            self.close()
         self._descriptor = os.open(f"{self._directory}/{self._name}", _FLAGS)
         return self._content()
 
     def _content(self) -> bytes:
-        data = os.pread(self._descriptor, self._size, 0)
-        # The kernel hands out long /proc files page by page: only a read of nothing is the end. One-page files (a line or a few) are whole.
-        if len(data) < self._size and len(data) < 2048:
-            return data
+        data = pread(self._descriptor, self._size, 0)
+        # The kernel hands out long /proc files page by page: only a read of nothing is the end. A few lines come whole.
+        return data if len(data) < SHORT else self._rest(data)
+
+    def _rest(self, data: bytes) -> bytes:
         parts = [data]
         offset = len(data)
-        while data := os.pread(self._descriptor, 65536, offset):
+        while data := pread(self._descriptor, 65536, offset):
             parts.append(data)
             offset += len(data)
         return b"".join(parts)
@@ -63,7 +64,7 @@ class KeptFile:
         self.close()
 
 
-def raise_descriptor_limit() -> int:
+def allow_many_descriptors() -> int:
     """Raise the soft limit of open files to the hard one and return it: a node of 110 pods needs some 600 descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from qosmanager.collect.readings import Link, NodeCounters
+from qosmanager.linux.attempt import attempt
 from qosmanager.linux.descriptor import KeptFile
-from qosmanager.linux.pressure import parse_stall
+from qosmanager.linux.pressure import NodeStalls
 from qosmanager.linux.procfs import (
     CpuTimes,
     MemoryInfo,
@@ -24,7 +22,6 @@ from qosmanager.linux.procfs import (
 from qosmanager.linux.topology import read_topology
 from qosmanager.model.snapshot import CpuId
 
-T = TypeVar("T")
 MEBI = 1_000_000 / 8  # a link's speed is told in megabits/s
 SPEED_READS = 60  # cycles between two looks at the links' speed
 
@@ -40,7 +37,7 @@ class HostNode:
         self._vmstat = KeptFile(str(proc), "vmstat", 16384)
         self._disks = KeptFile(str(proc), "diskstats", 16384)
         self._net = KeptFile(str(proc), "net/dev", 16384)
-        self._stalls = {kind: KeptFile(f"{proc}/pressure", kind) for kind in ("cpu", "memory", "io")}
+        self._stalls = NodeStalls({kind: KeptFile(f"{proc}/pressure", kind) for kind in ("cpu", "memory", "io")})
         self._topology: tuple[CpuId, ...] = ()
         self._links = LinkSpeeds(sysfs)
         self._real_disks: dict[str, bool] = {}
@@ -68,10 +65,10 @@ class HostNode:
         memory = self.memory()
         if memory.available is None:
             missing["memory_available"] = "/proc/meminfo has no MemAvailable"
-        load = _attempt(missing, ("load1",), lambda: parse_loadavg(self._loadavg.read()))
-        scans = _attempt(missing, ("pgscan_direct", "pgscan_kswapd"), lambda: parse_scans(self._vmstat.read()))
-        disks = _attempt(missing, ("disk_util",), self._busy_disks)
-        links = _attempt(missing, ("net_util",), lambda: self._links.of(parse_net_dev(self._net.read())))
+        load = attempt(missing, ("load1",), lambda: parse_loadavg(self._loadavg.read()))
+        scans = attempt(missing, ("pgscan_direct", "pgscan_kswapd"), lambda: parse_scans(self._vmstat.read()))
+        disks = attempt(missing, ("disk_util",), self._busy_disks)
+        links = attempt(missing, ("net_util",), lambda: self._links.of(parse_net_dev(self._net.read())))
         if disks == {}:
             missing["disk_util"] = "no real disk"
         if links is not None and all(link.speed is None for link in links.values()):
@@ -95,20 +92,8 @@ class HostNode:
             disks=disks or {},
             links=links or {},
             missing=missing,
-            **self._stall_averages(missing),
+            **self._stalls.read(missing),
         )
-
-    def _stall_averages(self, missing: dict[str, str]) -> dict[str, float | None]:
-        averages: dict[str, float | None] = {}
-        for kind, file in self._stalls.items():
-            names = (f"{kind}_psi_some", f"{kind}_psi_full")
-            content = _attempt(missing, names, file.read)
-            for name, line in zip(names, (b"some", b"full"), strict=True):
-                averages[name] = None
-                # Kernels before 5.13 have no full line for the CPU.
-                if content is not None and (stall := _attempt(missing, (name,), partial(parse_stall, content, line))):
-                    averages[name] = stall.avg10
-        return averages
 
     def _busy_disks(self) -> dict[str, float]:
         """Only what has a device of its own: a partition, loop, ram, dm or md device would show another disk's work again."""
@@ -142,18 +127,3 @@ class LinkSpeeds:
         except (OSError, ValueError):
             return None  # EINVAL: the link is down
         return megabits * MEBI if megabits > 0 else None
-
-
-def _attempt(missing: dict[str, str], names: tuple[str, ...], reading: Callable[[], T]) -> T | None:
-    """Return what `reading` returns; where it cannot be read, None, and say why under each of `names`."""
-    try:
-        return reading()
-    except FileNotFoundError as error:
-        reason = f"this kernel has no {error.filename}"
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-    except ValueError as error:
-        reason = str(error)
-    for name in names:
-        missing[name] = reason
-    return None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from qosmanager.collect.readings import Stall
+from qosmanager.linux.attempt import attempt
+from qosmanager.linux.descriptor import KeptFile
 
 
 def parse_stall(content: bytes, kind: bytes = b"some") -> Stall:
@@ -16,3 +20,23 @@ def parse_stall(content: bytes, kind: bytes = b"some") -> Stall:
     if not total.startswith(b"total="):
         raise ValueError(f"no total in a pressure file's line: {line!r}")
     return Stall(float(fields[1][6:]), int(total[6:]) / 1e6)
+
+
+class NodeStalls:
+    """The node's three pressure files, of the machine or of a group."""
+
+    def __init__(self, files: dict[str, KeptFile]) -> None:
+        """`files`: by "cpu", "memory" and "io"."""
+        self._files = files
+
+    def read(self, missing: dict[str, str]) -> dict[str, float | None]:
+        """Return avg10 in percent by field of `Node` ("io_psi_some"); what cannot be read is None, with the reason in `missing`."""
+        averages: dict[str, float | None] = {}
+        for kind, file in self._files.items():
+            names = (f"{kind}_psi_some", f"{kind}_psi_full")
+            content = attempt(missing, names, file.read)
+            for name, line in zip(names, (b"some", b"full"), strict=True):
+                # Kernels before 5.13 have no full line for the CPU.
+                stall = None if content is None else attempt(missing, (name,), partial(parse_stall, content, line))
+                averages[name] = stall.avg10 if stall else None
+        return averages
