@@ -7,7 +7,7 @@ histogram_quantile computes it. Lines that are not understood are left out, as b
 from __future__ import annotations
 
 import re
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 
 LABELS = r'\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}\s+(\S+)'
 _BOUND = re.compile(r'(?:^|,)\s*le="([^"]*)"')
@@ -28,7 +28,7 @@ class HistogramReader:
                 upper, count = float(bound[1] if bound else "nan"), float(match[2])
             except ValueError:
                 continue
-            if upper == upper and isfinite(count):
+            if not isnan(upper) and isfinite(count):
                 counts[upper] = counts.get(upper, 0.0) + count
         if inf not in counts:
             raise ValueError("no such histogram with a +Inf bucket")

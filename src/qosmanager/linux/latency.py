@@ -82,6 +82,8 @@ class Endpoint:
 
     def _blame(self, error: Exception) -> None:
         reason = error.reason if isinstance(error, URLError) and not isinstance(error, HTTPError) else error
+        if isinstance(error, HTTPError):
+            error.close()
         text = f"{self.source.url}: {reason or type(error).__name__}"
         if text != self.problem:
             log.warning("latency source of %s: %s", self.key, text)
@@ -145,7 +147,7 @@ class PrometheusLatencies:
                 # A poller that dies would leave its share of the sources silent for ever.
                 log.exception("latency source of %s", endpoint.key)
             with self._changed:
-                if self._endpoints.get(endpoint.key) is not None:
+                if self._endpoints.get(endpoint.key) is endpoint:
                     heapq.heappush(self._queue, (self._clock.monotonic() + POLL, endpoint.key))
                     self._changed.notify()
 
@@ -167,8 +169,14 @@ class PrometheusLatencies:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A declared source answers itself or not at all."""
 
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
+    def redirect_request(  # noqa: PLR0913 - the base class's signature
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,  # noqa: ARG002 - the base class's signature
+        headers: http.client.HTTPMessage,
+        newurl: str,
     ) -> None:
         raise HTTPError(req.full_url, code, f"redirects to {newurl}; name that address if it is meant", headers, fp)
 
