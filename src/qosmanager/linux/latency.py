@@ -169,7 +169,7 @@ class PrometheusLatencies:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A declared source answers itself or not at all."""
 
-    def redirect_request(  # noqa: PLR0913 - the base class's signature
+    def redirect_request(
         self,
         req: urllib.request.Request,
         fp: IO[bytes],
