@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from kernel_tree import KernelTree
-
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.journal import FileJournal
 from qosmanager.model.actions import (
@@ -75,6 +74,7 @@ class FullJournal:
         return None
 
     def save(self, record: JournalRecord) -> None:
+        del record
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

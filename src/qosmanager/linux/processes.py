@@ -85,13 +85,11 @@ def _signal(descriptor: int, number: signal.Signals) -> bool:
 
 def named(name: str, proc: Path = PROC) -> Iterator[int]:
     """Processes whose command or executable has this name."""
-    for entry in os.scandir(proc):
-        if not entry.name.isdecimal():
-            continue
+    for pid in filter(str.isdecimal, os.listdir(proc)):
         try:
-            command = _read(f"{entry.path}/comm").decode("utf-8", "replace").strip()
-            if command == name or os.path.basename(os.readlink(f"{entry.path}/exe")) == name:
-                yield int(entry.name)
+            command = _read(f"{proc}/{pid}/comm").decode("utf-8", "replace").strip()
+            if command == name or os.path.basename(os.readlink(f"{proc}/{pid}/exe")) == name:
+                yield int(pid)
         except OSError:
             continue  # gone, a kernel thread, or not ours to look at
 

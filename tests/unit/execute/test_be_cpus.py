@@ -3,9 +3,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from acting import Bench, cpus, results, uncpus
 from msgspec.structs import replace
 
+from acting import Bench, cpus, results, uncpus
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile

@@ -3,8 +3,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from acting import Bench, FullJournal, limit, results, unlimit
 
+from acting import Bench, FullJournal, limit, results, unlimit
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.model.actions import Result
 from qosmanager.model.qos import Mode, QoS

@@ -3,8 +3,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from acting import Bench, burst, results, unburst
 
+from acting import Bench, burst, results, unburst
 from qosmanager.model.actions import Result
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile

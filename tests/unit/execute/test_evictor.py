@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from acting import evict
 from msgspec.structs import replace
 
+from acting import evict
 from qosmanager.execute.actuator import Recorder
 from qosmanager.execute.evictor import Evictor
 from qosmanager.model.actions import Plan, Result
@@ -23,7 +23,7 @@ class Backend:
         self.begun.append((action.pod, workload.cgroup, now))
         return self.error
 
-    def poll(self, now):
+    def poll(self, _now):
         progress, self.progress = self.progress, {}
         return progress
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
 
+from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from acting import evict
+from kernel_tree import KernelTree
+from qosmanager.linux.evictions import LocalEvictions
+from qosmanager.linux.systemd import Systemd
+from qosmanager.model.qos import QoS
+from qosmanager.model.workload import Workload
+
+NOBODY = 2_000_000_000  # above every pid_max: a process that cannot be signalled
+JOB = Workload(name="job", qos=QoS.BE, cgroup="be/job", grace=10.0)
+
+
+def evictions(tree, tmp_path):
+    return LocalEvictions(tree, Systemd(tmp_path / "no-systemd"))
+
+
+@pytest.mark.parametrize(("pid", "word"), [(1, "process 1"), (os.getpid(), "this agent itself")])
+def test_group_with_a_process_that_must_live_is_refused(tmp_path, pid, word):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    tree.add("be/job/inner", pids=(pid,))
+    assert word in evictions(tree, tmp_path).begin(evict("default/job"), JOB, 0.0)
+
+
+def test_root_is_refused(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    assert "root" in evictions(tree, tmp_path).begin(evict("default/job"), Workload(name="job", qos=QoS.BE, cgroup=""), 0.0)
+
+
+def test_empty_group_is_done_at_once(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job")
+    hands = evictions(tree, tmp_path)
+    assert hands.begin(evict("default/job"), JOB, 0.0) == ""
+    assert hands.poll(0.0)["default/job"].done
+
+
+def test_group_made_anew_is_not_the_victim(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job"), JOB, 0.0)
+    assert not hands.poll(1.0)["default/job"].done
+    tree.recreate("be/job")
+    tree.set_pids("be/job", os.getpid())
+    assert hands.poll(20.0)["default/job"].done
+
+
+@pytest.mark.parametrize(("layout", "group"), [("v2", "unified"), ("hybrid", "unified")])
+def test_cgroup_kill_comes_after_the_shorter_of_both_grace_periods(tmp_path, layout, group):
+    tree = KernelTree(tmp_path / "cgroup", layout)
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=2.0), JOB, 0.0)
+    assert not hands.poll(1.9)["default/job"].done
+    assert tree.writes == []
+    hands.poll(2.0)
+    assert tree.writes[0][0].endswith("/be/job/cgroup.kill")
+    assert tree.writes[0][0].startswith(("unified", "memory"))
+    assert group
+
+
+def test_unified_group_that_holds_others_too_is_not_killed(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup", "hybrid")
+    tree.add("be/job", pids=(NOBODY,))
+    (tmp_path / "cgroup/unified/be/job/cgroup.procs").write_text(f"{NOBODY}\n{NOBODY + 1}\n")
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=0.0), JOB, 0.0)
+    hands.poll(1.0)
+    assert not any("cgroup.kill" in name for name, _ in tree.writes)
+
+
+def test_v1_freezes_kills_and_thaws(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=0.0), JOB, 0.0)
+    assert tree.writes == [("freezer:/be/job/freezer.state", "FROZEN"), ("freezer:/be/job/freezer.state", "THAWED")]
+
+
+def test_process_that_does_not_end_is_a_failure_in_the_end(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=5.0), JOB, 0.0)
+    hands.poll(5.0)
+    assert hands.poll(34.9)["default/job"].error == ""
+    assert f"process {NOBODY}" in hands.poll(35.0)["default/job"].error
+    assert hands.poll(36.0) == {}

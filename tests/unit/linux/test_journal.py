@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from qosmanager.linux.journal import FileJournal, prepare_directory
+from qosmanager.model.workload import CgroupFile
+from qosmanager.ports import JournalEntry, JournalRecord, OomEntry
+
+RECORD = JournalRecord(
+    boot_id="b",
+    entries=(
+        JournalEntry(file=CgroupFile("cpu", "be", "cpu.max"), inode=7, original="max 100000", written=("1 2", "3 4"), pod="shop/api"),
+    ),
+    oom=(OomEntry(group="be", inode=7, value=1000, original=0, processes={"12:345": -5}),),
+    lease_until=12.5,
+    state=b'{"be_limit":1}',
+    be_limit=1.5,
+    be_cpus="0-1",
+)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return FileJournal(tmp_path / "state")
+
+
+def test_what_was_saved_is_loaded(journal):
+    assert journal.load() is None
+    journal.save(RECORD)
+    assert journal.load() == RECORD
+    journal.save(JournalRecord(boot_id="c"))
+    assert journal.load() == JournalRecord(boot_id="c")
+    assert os.listdir(journal.path.parent) == ["journal.json"]
+
+
+def test_only_its_owner_may_read_it(journal):
+    old = os.umask(0)
+    try:
+        journal.save(RECORD)
+    finally:
+        os.umask(old)
+    assert journal.path.stat().st_mode & 0o777 == 0o600
+    assert journal.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        (b"", "cannot be understood"),
+        (b"{", "cannot be understood"),
+        (b"\xff\xfe", "cannot be understood"),
+        (b"[]", "cannot be understood"),
+        (b'{"version":1,"record":{"entries":[{"file":3}]}}', "cannot be understood"),
+        (b'{"version":2,"record":{}}', "is of version 2, this program reads version 1"),
+    ],
+)
+def test_file_that_is_not_ours_to_understand_is_moved_aside(journal, raw, word):
+    journal.save(RECORD)
+    for number in (1, 2):
+        journal.path.write_bytes(raw)
+        assert journal.load() is None
+        aside = journal.path.with_name(f"journal.json.unreadable-{number}")
+        assert word in journal.complaint
+        assert str(aside) in journal.complaint
+        assert aside.read_bytes() == raw
+    assert journal.load() is None
+    assert journal.complaint == ""
+
+
+def test_link_in_its_place_is_not_followed(journal, tmp_path):
+    journal.save(RECORD)
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    os.symlink(target, journal.path.with_name("journal.json.new"))
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        journal.save(RECORD)
+    assert target.read_text() == "precious"
+
+
+def test_directory_that_is_a_link_or_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    os.symlink(tmp_path, tmp_path / "link")
+    for name in ("file", "link"):
+        with pytest.raises(NotADirectoryError):
+            prepare_directory(tmp_path / name)
+
+
+def test_directory_that_others_may_enter_is_closed(tmp_path):
+    (tmp_path / "state").mkdir(mode=0o755)
+    prepare_directory(tmp_path / "state")
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.fixture
+def small_tmpfs(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a tmpfs needs root")
+    point = tmp_path / "small"
+    point.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(point)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no tmpfs can be mounted: {done.stderr.strip()}")
+    yield point
+    subprocess.run(["umount", str(point)], check=True)
+
+
+def test_full_tmpfs_leaves_the_old_record(small_tmpfs):
+    journal = FileJournal(small_tmpfs / "state")
+    journal.save(RECORD)
+    (small_tmpfs / "filler").write_bytes(b"x" * 1000)
+    with open(small_tmpfs / "filler", "ab", buffering=0) as filler:
+        while room := os.statvfs(small_tmpfs).f_bavail:
+            filler.write(b"x" * room)
+    with pytest.raises(OSError, match="No space left on device"):
+        journal.save(JournalRecord(boot_id="c"))
+    assert journal.load() == RECORD
+    assert os.listdir(journal.path.parent) == ["journal.json"]

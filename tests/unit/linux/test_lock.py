@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from qosmanager.linux.lock import LockHeldError, NodeLock
+
+HOLDER = """
+import sys, pathlib
+from qosmanager.linux.lock import NodeLock
+lock = NodeLock(pathlib.Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_second_holder_is_told_who_holds_it(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(LockHeldError) as caught:
+            NodeLock(tmp_path)
+        assert f"process {process.pid} holds {tmp_path}/lock" in str(caught.value)
+        process.kill()
+        process.wait()
+    # The kernel has let go of a dead holder's lock.
+    with NodeLock(tmp_path) as lock:
+        assert lock.path.read_text() == f"{os.getpid()}\n"
+
+
+def test_lock_that_was_released_can_be_taken(tmp_path):
+    NodeLock(tmp_path).release()
+    NodeLock(tmp_path).release()
