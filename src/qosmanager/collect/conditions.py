@@ -1,7 +1,8 @@
-"""What all trackers of one cycle share, and the notes they leave on what was not measured."""
+"""What the trackers share: the conditions of a cycle, the pace of what is not done in each, and notes on what was not measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -24,6 +25,29 @@ class Conditions(Struct, frozen=True, kw_only=True):
     monotonic: Callable[[], float]
     own_limit: OwnLimit
     latencies: Latencies
+
+
+class Pace:
+    """Says when something is due that is not done in each cycle: at once, then after period x phase, then each period (seconds)."""
+
+    __slots__ = ("_next", "_period", "_step")
+
+    def __init__(self, period: float, phase: float) -> None:
+        self._period = period
+        self._step = period * phase
+        self._next = -math.inf
+
+    def due(self, now: float) -> bool:
+        """Tell whether it is due now, and count it as done."""
+        if now < self._next:
+            return False
+        self._next = now + self._step
+        self._step = self._period
+        return True
+
+    def hasten(self) -> None:
+        """Have it due at once."""
+        self._next = -math.inf
 
 
 class Missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, why
+from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace, why
 from qosmanager.collect.metric_cache import PodHistory
 from qosmanager.collect.rates import FIRST, GAP, RESET, ThrottleWindow, rise
 from qosmanager.collect.readings import GroupGoneError, GroupReader, GroupReaders
@@ -13,6 +13,7 @@ from qosmanager.model.snapshot import PodCpu
 from qosmanager.model.workload import Workload
 
 MEAN = 300.0
+STALL = 2.0  # seconds between two questions to a group that has told no pressure
 SAME_LIMIT = 0.01  # the kernel keeps microseconds: a declared limit this close to its own is the same one, told exactly
 
 
@@ -64,6 +65,7 @@ class CpuTracker:
         self._containers: list[ContainerTracker] = []
         self._last: tuple[float, float] | None = None  # time, CPU time
         self._last_stall: tuple[float, float] | None = None  # time, stalled time
+        self._stall_pace = Pace(STALL, 1.0)
         self._waiting: float | None = None
         self._window = ThrottleWindow()
         self._limit: float | None = None
@@ -139,7 +141,7 @@ class CpuTracker:
 
     def _wait(self, now: float, gap: float, usage: float | None, dear: bool) -> float | None:
         """Return the CPU that the pod waits for, in cores: its own group's stall rate x its usage."""
-        if self._last_stall is None and not dear:
+        if self._last_stall is None and not dear and not self._stall_pace.due(now):
             return None  # a group without pressure is asked again only now and then
         try:
             stall = self._reader.cpu_stall()

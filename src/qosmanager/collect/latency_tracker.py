@@ -24,26 +24,36 @@ class LatencyTracker:
     def __init__(self, history: PodHistory, missing: Missing) -> None:
         self._history = history
         self._missing = missing
+        self._workload: Workload | None = None
         self._latest: PodLatency | None = None
         self._fits_at = -math.inf
         self.latency = NO_LATENCY
 
     def sample(self, workload: Workload, now: float, latencies: Latencies) -> PodLatency:
         """Return what is known now; a measurement counts once, however often it is asked for."""
+        if workload is not self._workload:
+            self._follow(workload)
         if workload.latency is None:
-            self.latency = self.latency if self.latency.slo == workload.slo_p99 else PodLatency(slo=workload.slo_p99)
-            self._missing.note("latency.p99", "no source declared")
             return self.latency
         latest = latencies.latest(workload.key)
         if latest is None or latest.p99 is None:
-            self._missing.note("latency.p99", UNKNOWN)
-            self._missing.note("latency.trend", UNKNOWN)
+            for field in ("latency.p99", "latency.trend", *(("latency.median",) if self.latency.median is None else ())):
+                self._missing.note(field, UNKNOWN)
             self._latest = None
             self.latency = PodLatency(slo=workload.slo_p99, median=self.latency.median)
         elif latest is not self._latest:
             self._latest = latest
             self._add(workload, now, latest.p99)
         return self.latency
+
+    def _follow(self, workload: Workload) -> None:
+        """Take another declaration into use."""
+        self._workload = workload
+        self._missing.note("latency.slo", "" if workload.slo_p99 is not None else "none declared")
+        if workload.latency is None:
+            self.latency = PodLatency(slo=workload.slo_p99)
+            for field in ("latency.p99", "latency.trend", "latency.median"):
+                self._missing.note(field, "no source declared")
 
     def _add(self, workload: Workload, now: float, p99: float) -> None:
         self._history.add_p99(now, p99)
@@ -52,6 +62,7 @@ class LatencyTracker:
             self._fits_at = now + FITS
             trend, median = self._fit(workload.slo_p99, now)
         self._missing.note("latency.p99", "")
+        self._missing.note("latency.median", "")
         self._missing.note("latency.trend", "" if trend is not None else "no SLO declared")
         self.latency = PodLatency(p99=p99, slo=workload.slo_p99, trend=trend, median=median)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from qosmanager.collect.conditions import Conditions, Missing
+from qosmanager.collect.conditions import Conditions, Missing, Pace
 from qosmanager.collect.cpu_tracker import CpuTracker
 from qosmanager.collect.latency_tracker import LatencyTracker
 from qosmanager.collect.memory_tracker import MemoryTracker, ObservedTracker
@@ -16,29 +14,6 @@ from qosmanager.model.workload import Workload
 
 MEMORY = 5.0  # seconds between two looks at memory
 LIMITS = 10.0  # seconds between two looks at limits, I/O and stall averages
-
-
-class Pace:
-    """Says when something is due that is not done in each cycle: at once, then after period x phase, then each period (seconds)."""
-
-    __slots__ = ("_next", "_period", "_step")
-
-    def __init__(self, period: float, phase: float) -> None:
-        self._period = period
-        self._step = period * phase
-        self._next = -math.inf
-
-    def due(self, now: float) -> bool:
-        """Tell whether it is due now, and count it as done."""
-        if now < self._next:
-            return False
-        self._next = now + self._step
-        self._step = self._period
-        return True
-
-    def hasten(self) -> None:
-        """Have it due at once."""
-        self._next = -math.inf
 
 
 class PodTracker:

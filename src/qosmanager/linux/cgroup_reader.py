@@ -243,7 +243,7 @@ class StallFiles:
 
     def cpu(self) -> Stall:
         if self._twin is not None:
-            if self._reads % 5 == 0:
+            if not self._populated or self._reads % 5 == 0:
                 self._populated = required(self._twin.read(), b"populated") == 1
             self._reads += 1
             if not self._populated:
