@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.demo.groups import Groups
-from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Service, end, start
+from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Service, busy_seconds, cpu_seconds, end, start
 from qosmanager.demo.recording import Frame
 from qosmanager.demo.story import ALONE, MANAGED, SETTLE, Interrupted, Measured, Now, Proof, Stage, percentile, proof
 from qosmanager.linux.cgroup import Hierarchies
@@ -35,6 +35,7 @@ GROWTH = 40.0  # MiB/s
 SLO = 20.0  # ms
 TICK = 0.25
 RECENT = 5.0  # seconds of latencies behind the figures on the screen
+OTHERS_MATTER = 0.05  # share of the CPUs used by others above which the figures are called unreliable
 _LIFE = 900.0  # seconds after which any process of the demo ends by itself
 LS, BATCH, GROWER = "api", "batch", "batch/grow"
 
@@ -177,7 +178,7 @@ class LiveDemo:
     def _measure(self, stage: Stage, index: int, count: int) -> None:
         self._load.stage(stage.key, stage.rate)
         began = time.monotonic()
-        cpu = self._cpu()
+        cpu, others = self._cpu(), self._others()
         kills = self._groups.kernel_kills()
         shown = (began, *cpu)
         ls_cores = be_cores = None
@@ -214,8 +215,10 @@ class LiveDemo:
                 part=stage.part,
                 name=stage.name,
                 key=stage.key,
+                seconds=took,
                 ls_cores=(after[0] - cpu[0]) / took,
                 be_cores=(after[1] - cpu[1]) / took,
+                other_cores=max(0.0, self._others() - others) / took,
                 evictions=self._new_evictions(),
                 kernel_kills=None if kills is None or killed is None else killed - kills,
             )
@@ -234,6 +237,11 @@ class LiveDemo:
 
     def _cpu(self) -> tuple[float, float]:
         return self._groups.cpu_seconds(LS), self._groups.cpu_seconds(BATCH)
+
+    def _others(self) -> float:
+        """CPU time (s) that is neither the groups' nor that of the demo's own hands."""
+        hands = [os.getpid(), self._load.process.pid, *([self._agent.process.pid] if self._agent else [])]
+        return busy_seconds() - self._groups.cpu_seconds("") - sum(cpu_seconds(pid) for pid in hands)
 
     def _take_latencies(self, now: float) -> None:
         recent = self._load.take_recent()
@@ -284,7 +292,11 @@ class LiveDemo:
             with contextlib.suppress(OSError):
                 seconds, lived, memory = self._agent.cost()
                 notes.append(f"the agent itself: {seconds / lived:.3f} cores over {lived:.0f} s, {memory / 2**20:.0f} MiB")
-        notes.append(f"measured on {os.cpu_count()} CPUs; anything else that runs on them changes the figures")
+        others = max(stage.other_cores for stage in self._measured)
+        if others > OTHERS_MATTER * (os.cpu_count() or 1):
+            notes.append(
+                f"other processes used up to {others:.2f} of {os.cpu_count()} CPUs: run it again on a calm machine"
+            )
         return notes
 
     def _wait(self, seconds: float) -> None:

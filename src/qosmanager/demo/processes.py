@@ -19,6 +19,7 @@ from qosmanager.demo.load import Report
 
 STARTUP = 20.0  # seconds for a process to come up
 _AGENT_STOP = 15.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 _RUN = "import sys; from qosmanager.cli.main import main; main(sys.argv[1:])"
 
 
@@ -159,14 +160,29 @@ class Agent:
 
     def cost(self) -> tuple[float, float, int]:
         """Return the CPU time (s) the agent has used, how long it has lived (s), its memory (bytes). Raises OSError when it is gone."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        ticks = os.sysconf("SC_CLK_TCK")
-        lived = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks
-        return (int(fields[11]) + int(fields[12])) / ticks, lived, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        fields = _stat(self.process.pid)
+        lived = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / _TICKS
+        return (int(fields[11]) + int(fields[12])) / _TICKS, lived, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> int | None:
         """Have the agent put all back and end; return its exit code, None when it had to be killed."""
         return end(self.process, signal.SIGTERM, _AGENT_STOP)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process of the demo, in seconds. Raises OSError when it is gone."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def busy_seconds() -> float:
+    """Return the time this machine's CPUs have worked, in seconds of one CPU."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=9)[1:9])
+    return (user + nice + system + irq + softirq + steal) / _TICKS
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
 
 
 def _free_port() -> int:

@@ -64,9 +64,15 @@ def closing(measured: Iterable[Measured], notes: list[str], shown: Proof | None)
             table.add_row(f"BE CPU cores, {name}", *(f"{cell.be_cores:.2f}" if cell else "-" for cell in cells))
     totals = [[each for each in by.values() if each.part == part] for part in parts]
     table.add_row("requests unanswered", *(str(sum(each.unanswered for each in total)) if total else "-" for total in totals))
+    table.add_row("CPU cores used by others", *(_mean_others(total) for total in totals))
     table.add_row("evictions", *(str(sum(len(each.evictions) for each in total)) if total else "-" for total in totals))
     table.add_row("kernel out-of-memory kills", *(_kills(total) for total in totals))
     return Group(table, *(Text(note, style="dim") for note in notes), *([_proof(shown)] if shown else []))
+
+
+def _mean_others(stages: list[Measured]) -> str:
+    seconds = sum(each.seconds for each in stages)
+    return f"{sum(each.other_cores * each.seconds for each in stages) / seconds:.2f}" if seconds else "-"
 
 
 def _kills(stages: list[Measured]) -> str:

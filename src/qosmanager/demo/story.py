@@ -66,8 +66,10 @@ class Measured(Struct, frozen=True, kw_only=True):
     unanswered: int = 0
     p50: float | None = None
     p99: float | None = None
+    seconds: float
     ls_cores: float
     be_cores: float
+    other_cores: float  # used by whatever else runs on this machine
     evictions: tuple[str, ...] = ()
     kernel_kills: int | None = 0
 
