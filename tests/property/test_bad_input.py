@@ -19,44 +19,11 @@ from qosmanager.documents.workloads import load_workloads
 PARSERS = (load_settings, load_snapshot, load_workloads)
 
 KEYS = st.sampled_from(["qosManager", "node", "pods", "state", "workloads", "kind", "data", "preset", "enabled", "name", "<<"])
-WORDS = st.sampled_from(
-    [
-        "off",
-        "true",
-        "1",
-        "0",
-        "-1",
-        "9e99",
-        "1e999",
-        ".nan",
-        ".inf",
-        "0x10",
-        "010",
-        "1:30",
-        "500m",
-        "2Gi",
-        "8Ei",
-        "1s",
-        "99999h",
-        "2026-11-11T20:00:16Z",
-        "9999-12-31T23:59:59-14:00",
-        "0000-00-00T00:00:00Z",
-        "LS",
-        "BE",
-        "EMERGENCY",
-        "CPUBurst",
-        "ConfigMap",
-        "latency-first",
-        "a/b",
-        "a/../b",
-        "/a",
-        "batch.slice/*",
-        "a.slice/[",
-        "http://h",
-        "http://[",
-        "http://h:x/",
-    ]
-)
+AMOUNTS = st.sampled_from(["1", "0", "-1", "9e99", "1e999", ".nan", ".inf", "0x10", "010", "1:30", "500m", "2Gi", "8Ei", "1s", "99999h"])
+TIMES = st.sampled_from(["2026-11-11T20:00:16Z", "9999-12-31T23:59:59-14:00", "0000-00-00T00:00:00Z"])
+NAMES = st.sampled_from(["off", "true", "LS", "BE", "EMERGENCY", "CPUBurst", "ConfigMap", "latency-first"])
+PLACES = st.sampled_from(["a/b", "a/../b", "/a", "batch.slice/*", "a.slice/[", "http://h", "http://[", "http://h:x/"])
+WORDS = AMOUNTS | TIMES | NAMES | PLACES
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.text(max_size=20)
 TREES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(max_size=8), inner, max_size=6), max_leaves=25
