@@ -16,8 +16,8 @@ test: check
 check: lint types contracts
 
 lint: $(VENV)/.ready
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
@@ -35,6 +35,10 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Needs root and writable cgroups; results in docs/benchmarks.md.
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/agent.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

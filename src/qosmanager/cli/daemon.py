@@ -73,7 +73,13 @@ class Reporter:
 class Reloader:
     """Takes the files anew after SIGHUP or when one has changed; a refused file leaves what is in force in force."""
 
-    def __init__(self, sources: Sources, board: Board, use_settings: Callable[[Settings], None], use_rules: Callable[[tuple[WorkloadRule, ...]], None]) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        board: Board,
+        use_settings: Callable[[Settings], None],
+        use_rules: Callable[[tuple[WorkloadRule, ...]], None],
+    ) -> None:
         self._sources = sources
         self._board = board
         self._use_settings = use_settings
@@ -122,7 +128,10 @@ def run_until_signal(runner: Runner, reloader: Reloader) -> int:
     def reload(_: int, __: FrameType | None) -> None:
         reloader.asked = True
 
-    previous = {number: signal.signal(number, handler) for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload))}
+    previous = {
+        number: signal.signal(number, handler)
+        for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload))
+    }
     try:
         runner.run(reloader.look)
     finally:

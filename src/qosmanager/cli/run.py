@@ -52,8 +52,12 @@ class Options(Struct, frozen=True, kw_only=True):
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file; it is read again when it changes.")
 @click.option("--workloads", multiple=True, type=click.Path(path_type=Path), help="Workload file; may be given more than once.")
 @click.option("--node-cgroup", metavar="PATH", help="Take this cgroup for the node: its CPUs, its memory limit, what is used in it.")
-@click.option("--cgroup-root", default="/sys/fs/cgroup", show_default=True, type=click.Path(path_type=Path), help="Where the cgroup hierarchies are.")
-@click.option("--state-dir", default="/run/qosmanager", show_default=True, type=click.Path(path_type=Path), help="Journal and lock; on tmpfs.")
+@click.option(
+    "--cgroup-root", default="/sys/fs/cgroup", show_default=True, type=click.Path(path_type=Path), help="Where the cgroup hierarchies are."
+)
+@click.option(
+    "--state-dir", default="/run/qosmanager", show_default=True, type=click.Path(path_type=Path), help="Journal and lock; on tmpfs."
+)
 @click.option("--listen", default="127.0.0.1:9316", show_default=True, metavar="HOST:PORT", help="Where HTTP listens, or off.")
 @click.option(
     "--on-stop",
@@ -104,7 +108,9 @@ def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> 
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
-    step = Step(before=state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings)
+    step = Step(
+        before=state, after=record.state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings
+    )
     click.echo(plan_text(step))
 
 

@@ -1,0 +1,5 @@
+"""`python -m qosmanager`."""
+
+from qosmanager.cli.main import main
+
+main()
