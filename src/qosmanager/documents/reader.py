@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Table
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -83,7 +84,7 @@ class Reader:
         """Read a mapping into `kind`; what is left out keeps the value of `base`. None when a required value is not there."""
         if isinstance(node, Scalar) and node.is_null:
             node = Mapping({}, node.line)
-        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        fields = _fields(kind)
         known = (*fields, *self._grammar.also.get(kind, ()))
         if not isinstance(node, Mapping):
             self.refuse(node.line, path, f"a mapping with keys such as {', '.join(known[:4])}", value=as_written(node))
@@ -208,6 +209,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     by_lower = {name.lower(): name for name in known}
     plain = word[:64].lower().replace("_", "").replace("-", "")
     return next((by_lower[near] for near in difflib.get_close_matches(plain, by_lower, n=1, cutoff=0.7)), None)
+
+
+@cache
+def _fields(kind: type[Struct]) -> dict[str, FieldInfo]:
+    """Return a type's fields by their keys in a document; resolving annotations takes longer than reading a pod."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def _default(field: FieldInfo) -> Any:
