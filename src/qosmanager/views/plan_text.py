@@ -1,7 +1,8 @@
 """One step of the engine as an explanation for people: plain text, 100 columns (specification, sections 4, 5 and 8).
 
 In: what went into the step and what came out. Out: the node, each score with its factors and the readings behind them, the level BE is
-held at, each action, what was refused, what was not measured. Nothing is computed again: every number is one the engine used.
+held at, each action, what was refused, what was not measured. Scores and limits are those of the step; the reason for the level is
+told from what was held before and after it.
 """
 
 from __future__ import annotations
@@ -205,6 +206,8 @@ def _held(step: Step) -> str:
     raw, level, before = step.assessment.raw_level, step.assessment.effective_level, step.before.suppress_level
     if step.settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF:
         return "CPUSuppress is off, so that nothing is held"
+    if step.plan.degraded and level == (before or raw):
+        return f"nothing is relaxed in this cycle ({', '.join(step.plan.degraded)}): {level.value} stays"
     if before is None:
         return "no level was held before, so it holds"
     if level > before:

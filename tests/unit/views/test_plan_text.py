@@ -164,6 +164,12 @@ def test_a_level_that_waits_to_fall_says_what_for():
     assert would_return.startswith("BE stays at HIGH: with a margin of 3 points and what BE would use at the next lower level")
 
 
+def test_a_degraded_cycle_gives_no_other_reason_for_its_level():
+    assessment = replace(ASSESSMENT, raw_level=Level.HIGH, effective_level=Level.MEDIUM)
+    step = replace(STEP, assessment=assessment, before=State(suppress_level=Level.MEDIUM), plan=replace(PLAN, degraded=("node_stale",)))
+    assert level_line(step) == "nothing is relaxed in this cycle (node_stale): MEDIUM stays"
+
+
 def test_without_suppression_no_level_is_held():
     settings = Settings(cpu_suppress=CpuSuppressSettings(mode=Mode.OFF))
     assert level_line(replace(STEP, settings=settings)) == "CPUSuppress is off, so that nothing is held"
