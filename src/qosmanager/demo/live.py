@@ -37,6 +37,7 @@ TICK = 0.25
 RECENT = 5.0  # seconds of latencies behind the figures on the screen
 OTHERS_MATTER = 0.05  # share of the CPUs used by others above which the figures are called unreliable
 _LIFE = 900.0  # seconds after which any process of the demo ends by itself
+BETWEEN = "between"  # requests of no stage: while processes start, and until the queue of the stage before is worked off
 LS, BATCH, GROWER = "api", "batch", "batch/grow"
 
 CONFIG = """\
@@ -121,6 +122,7 @@ class LiveDemo:
         for index, stage in enumerate(story, 1):
             if stage.part != part:
                 part = stage.part
+                self._load.stage(BETWEEN, story[0].rate)
                 if part == MANAGED:
                     before = self._groups.values()
                     self._manage(service.port)
@@ -144,7 +146,7 @@ class LiveDemo:
         )
 
     def _warm_up(self, stage: Stage) -> None:
-        self._load.stage("warm-up", stage.rate)
+        self._load.stage(BETWEEN, stage.rate)
         self._wait(SETTLE)
 
     def _start_batch(self) -> None:
@@ -294,9 +296,7 @@ class LiveDemo:
                 notes.append(f"the agent itself: {seconds / lived:.3f} cores over {lived:.0f} s, {memory / 2**20:.0f} MiB")
         others = max(stage.other_cores for stage in self._measured)
         if others > OTHERS_MATTER * (os.cpu_count() or 1):
-            notes.append(
-                f"other processes used up to {others:.2f} of {os.cpu_count()} CPUs: run it again on a calm machine"
-            )
+            notes.append(f"other processes used up to {others:.2f} of {os.cpu_count()} CPUs: run it again on a calm machine")
         return notes
 
     def _wait(self, seconds: float) -> None:

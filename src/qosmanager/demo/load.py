@@ -1,7 +1,7 @@
 """The demo's load generator: an open loop, outside the groups it measures.
 
 `python -m qosmanager.demo.load --port N --seconds S`. Requests come at random (Poisson) moments fixed beforehand, whether or not earlier
-ones were answered; latency counts from the moment a request was due, so that queueing is not hidden. Lines `STAGE RATE` on stdin set the
+ones were answered; latency counts from the moment a request was due, so that queueing is not hidden; who waits 2 s for a connection gives up and counts with these 2 s. Lines `STAGE RATE` on stdin set the
 rate (requests/s); the end of stdin ends it. Each half second it prints a JSON line per stage: `Report`.
 """
 
@@ -26,6 +26,7 @@ CONNECTIONS = 64
 MAX_RATE = 2000.0
 REPORT_EVERY = 0.5
 DRAIN = 2.0  # seconds for the last answers
+PATIENCE = 2.0  # seconds until a request that no connection could take is given up
 _REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
@@ -85,11 +86,20 @@ class Generator:
         self._schedule()
 
     def free(self, client: Client) -> None:
-        """A connection has nothing to do: it takes the request that waits longest."""
-        if self._queue:
-            client.send(*self._queue.popleft())
-        else:
-            self._idle.append(client)
+        """A connection has nothing to do: it takes the request that waits longest and has not been given up."""
+        while self._queue:
+            due, stage = self._queue.popleft()
+            if self._loop.time() - due < PATIENCE:
+                client.send(due, stage)
+                return
+            self._give_up(stage)
+        self._idle.append(client)
+
+    def _give_up(self, stage: str) -> None:
+        """Count a request that waited too long: as unanswered, and with the time it waited, so that percentiles do not hide it."""
+        self._waiting[stage] -= 1
+        self._errors[stage] += 1
+        self._latencies[stage].append(PATIENCE * 1000)
 
     def answered(self, due: float, stage: str, *, good: bool) -> None:
         self._waiting[stage] -= 1

@@ -57,16 +57,16 @@ def closing(measured: Iterable[Measured], notes: list[str], shown: Proof | None)
     for name in (QUIET, SURGE, MEMORY):
         cells = [by.get((part, name)) for part in parts]
         if any(cells):
-            table.add_row(f"LS p50 / p99, {name}", *(f"{_ms(cell.p50)} / {_ms(cell.p99)}" if cell else "-" for cell in cells))
+            table.add_row(f"LS p50 / p99 ms, {name}", *(f"{_number(cell.p50)} / {_number(cell.p99)}" if cell else "-" for cell in cells))
     for name in (QUIET, SURGE):
         cells = [by.get((part, name)) for part in parts]
         if any(cells):
             table.add_row(f"BE CPU cores, {name}", *(f"{cell.be_cores:.2f}" if cell else "-" for cell in cells))
     totals = [[each for each in by.values() if each.part == part] for part in parts]
-    table.add_row("requests unanswered", *(str(sum(each.unanswered for each in total)) if total else "-" for total in totals))
-    table.add_row("CPU cores used by others", *(_mean_others(total) for total in totals))
     table.add_row("evictions", *(str(sum(len(each.evictions) for each in total)) if total else "-" for total in totals))
-    table.add_row("kernel out-of-memory kills", *(_kills(total) for total in totals))
+    table.add_row("kernel OOM kills", *(_kills(total) for total in totals))
+    table.add_row("requests unanswered", *(str(sum(each.unanswered for each in total)) if total else "-" for total in totals))
+    table.add_row("CPU cores of others", *(_mean_others(total) for total in totals))
     return Group(table, *(Text(note, style="dim") for note in notes), *([_proof(shown)] if shown else []))
 
 
@@ -189,7 +189,11 @@ def _spark(history: tuple[float | None, ...], slo: float | None) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} ms" if value < 100 else f"{value:.0f} ms"
+    return "-" if value is None else f"{_number(value)} ms"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 def _cores(value: float | None) -> str:

@@ -72,16 +72,18 @@ def test_lines_tell_the_same():
 
 
 def measured(part, p99, be, **fields):
-    return Measured(key="k", part=part, name=QUIET, requests=100, p50=3.0, p99=p99, ls_cores=0.5, be_cores=be, other_cores=0.25, seconds=8.0, **fields)
+    return Measured(
+        key="k", part=part, name=QUIET, requests=100, p50=3.0, p99=p99, ls_cores=0.5, be_cores=be, other_cores=0.25, seconds=8.0, **fields
+    )
 
 
 def test_one_table_compares_the_three_parts():
     managed = measured(MANAGED, 9.0, 0.6, evictions=("x",), unanswered=2)
     shown = text(closing([measured(ALONE, 7.0, 0.0), measured(UNMANAGED, 31.0, 1.18), managed], [], None))
     rows = {row.split("│")[1].strip(): [cell.strip() for cell in row.split("│")[2:5]] for row in shown.splitlines() if row.count("│") == 5}
-    assert rows["LS p50 / p99, quiet"] == ["3.0 ms / 7.0 ms", "3.0 ms / 31.0 ms", "3.0 ms / 9.0 ms"]
+    assert rows["LS p50 / p99 ms, quiet"] == ["3.0 / 7.0", "3.0 / 31.0", "3.0 / 9.0"]
     assert rows["BE CPU cores, quiet"] == ["0.00", "1.18", "0.60"]
-    assert rows["CPU cores used by others"] == ["0.25", "0.25", "0.25"]
+    assert rows["CPU cores of others"] == ["0.25", "0.25", "0.25"]
     assert rows["evictions"] == ["0", "0", "1"]
     assert rows["requests unanswered"] == ["0", "0", "2"]
 
