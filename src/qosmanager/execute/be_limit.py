@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from posixpath import dirname
 
 from qosmanager.execute.dialect import PERIOD_US, burst_file, parse_us, quota_file, quota_text
 from qosmanager.execute.family import Family, Wish
@@ -47,7 +48,12 @@ class BeLimit:
         if placement.be_parent is not None:
             divided = {placement.be_parent: cores}
         else:
-            claims = {group: Claim(own=self._own(group), usage=usage.get(key or "")) for group, key in groups.items()}
+            # Pods lie in few groups: what those allow is read once.
+            ceilings = {above: ceiling(self._kernel, self._ledger, above) for above in {dirname(group) for group in groups}}
+            claims = {
+                group: Claim(own=min(self._own(group), ceilings[dirname(group)]), usage=usage.get(key or ""))
+                for group, key in groups.items()
+            }
             divided = shares(cores, claims)
             if cores == self._limit and settled(cores, self.in_force, divided):
                 divided = self.in_force
@@ -61,8 +67,7 @@ class BeLimit:
 
     def _own(self, group: str) -> float:
         limit = group_limit(self._kernel, self._ledger, group)
-        own = math.inf if isinstance(limit, Trouble) else limit.own.cores
-        return min(own, ceiling(self._kernel, self._ledger, group))
+        return math.inf if isinstance(limit, Trouble) else limit.own.cores
 
     def _family(self, group: str, cores: float, pod: str | None) -> Family:
         wishes: list[Wish] = []
@@ -73,7 +78,7 @@ class BeLimit:
             return Family(wishes=(Wish(quota_file(version, group), quota_text(version, cores, PERIOD_US)),), pod=pod)
         held = min(cores, limit.own.cores)
         if limit.version == 1:
-            held = min(held, ceiling(self._kernel, self._ledger, group))
+            held = min(held, ceiling(self._kernel, self._ledger, dirname(group)))
         wishes += self._hold(group, limit, held)
         if limit.version == 1:
             for child in below(self._kernel, "cpu", group):

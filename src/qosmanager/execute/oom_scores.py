@@ -84,8 +84,8 @@ class BeOomScores:
             entry = None
         present = self._present(group)
         known = self._seen.get(group, set(entry.processes) if entry is not None else set())
-        new = {identity: score for identity, score in present.items() if identity not in known}
-        self._seen[group] = set(present)
+        new = self._scores_of(present - known)
+        self._seen[group] = present
         lower = {identity: score for identity, score in new.items() if score < value}
         if not lower:
             return []
@@ -97,11 +97,20 @@ class BeOomScores:
             entry = replace(entry, processes=kept | lower)
         return self._write(group, entry, lower)
 
-    def _present(self, group: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _present(self, group: str) -> set[str]:
+        found: set[str] = set()
         for pid in group_pids(self._kernel, group):
             try:
-                found[self._scores.identity(pid)] = self._scores.read(pid)
+                found.add(self._scores.identity(pid))
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def _scores_of(self, identities: set[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for identity in sorted(identities):
+            try:
+                found[identity] = self._scores.read(int(identity.partition(":")[0]))
             except (OSError, ValueError):
                 continue
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from posixpath import dirname
 
 from msgspec import Struct
 
@@ -66,11 +67,11 @@ def below(kernel: KernelFiles, controller: str, group: str) -> Iterator[str]:
 
 
 def ceiling(kernel: KernelFiles, ledger: Ledger, group: str) -> float:
-    """Cores that the groups above a group allow it (their own limits); infinite without any."""
+    """Cores that a group allows the groups below it: the least of its own limit and of those above it; infinite without any."""
     cores = math.inf
-    while "/" in group:
-        group = group.rpartition("/")[0]
+    while group:
         limit = group_limit(kernel, ledger, group)
         if not isinstance(limit, Trouble):
             cores = min(cores, limit.own.cores)
+        group = dirname(group)
     return cores

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from acting import Bench, limit
+from qosmanager.cli.main import main
+from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.linux.boot import LinuxBoot
+from qosmanager.linux.lock import NodeLock
+from qosmanager.model.workload import CgroupFile
+
+QUOTA = "cpu.cfs_quota_us"
+
+
+class Left(Bench):
+    """What an agent left behind in this boot: BE at 1 core where it had 3.5."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.boot = LinuxBoot()
+        self.executor = ResourceExecutor(self.tree, self.journal, self.scores, self.boot)
+        self.tree.add("be", cpu_cfs_quota_us="350000")
+
+    def cycle(self, *actions):
+        self.boot.now = 0.0
+        return super().cycle(*actions)
+
+
+def restore(left, *options):
+    state, root = str(left.journal.path.parent), str(left.tree.root)
+    return CliRunner().invoke(main, ["restore", "--state-dir", state, "--cgroup-root", root, *options])
+
+
+@pytest.fixture
+def left(tmp_path):
+    left = Left(tmp_path)
+    left.cycle(limit(1.0))
+    assert left.tree.text("be", QUOTA) == "100000"
+    return left
+
+
+def test_originals_come_back_and_are_shown(left):
+    done = restore(left)
+    assert done.exit_code == 0
+    assert left.tree.text("be", QUOTA) == "350000"
+    header, row, *_ = [line.split() for line in done.output.splitlines() if line.strip()]
+    assert header == ["file", "was", "ours", "now", "outcome"]
+    assert row == [f"cpu:/be/{QUOTA}", "350000", "100000", "350000", "put", "back"]
+    again = restore(left)
+    assert (again.exit_code, again.output.split(":")[0]) == (0, "nothing to restore")
+
+
+def test_value_of_somebody_else_is_left_alone(left):
+    left.tree.put(CgroupFile("cpu", "be", QUOTA), "200000")
+    done = restore(left)
+    assert done.exit_code == 0
+    assert "left alone: holds '200000', not ours ('100000')" in done.output
+    assert left.tree.text("be", QUOTA) == "200000"
+
+
+def test_what_cannot_be_put_back_is_exit_code_1(left):
+    # A quota file that is a directory: nothing can be written.
+    path = left.tree.root / "cpu/be" / QUOTA
+    path.unlink()
+    path.mkdir()
+    done = restore(left)
+    assert done.exit_code == 1
+    assert "not put back" in done.output
+    assert left.journal.load().entries != ()
+
+
+def test_running_agent_is_named(left):
+    with NodeLock(left.journal.path.parent):
+        done = restore(left)
+    assert done.exit_code == 2
+    assert "another qosmanager runs on this node: process" in done.output
+    assert left.tree.text("be", QUOTA) == "100000"
+
+
+@pytest.mark.parametrize(("seconds", "opened"), [(60.0, False), (-1.0, True), (None, True)])
+def test_if_expired_goes_by_the_lease(left, seconds, opened):
+    until = None if seconds is None else left.boot.time() + seconds
+    left.journal.save(replace(left.journal.load(), lease_until=until))
+    done = restore(left, "--if-expired")
+    assert done.exit_code == 0
+    assert (left.tree.text("be", QUOTA) == "350000") is opened
+
+
+def test_journal_of_an_earlier_boot_is_of_no_use(left):
+    left.journal.save(replace(left.journal.load(), boot_id="another"))
+    done = restore(left)
+    assert (done.exit_code, left.tree.text("be", QUOTA)) == (0, "100000")
+    assert "earlier boot" in done.output
+
+
+def test_damaged_journal_is_said_and_kept(left):
+    left.journal.path.write_bytes(b"\x00\x01")
+    done = restore(left)
+    assert done.exit_code == 1
+    assert "cannot be understood" in done.output
+    assert left.journal.path.with_name("journal.json.unreadable-1").read_bytes() == b"\x00\x01"
+
+
+def test_no_state_directory_is_nothing_to_do(tmp_path):
+    done = CliRunner().invoke(main, ["restore", "--state-dir", str(tmp_path / "none")])
+    assert (done.exit_code, done.output) == (0, f"nothing to restore: there is no {tmp_path}/none\n")
+
+
+def test_root_without_cgroups_is_a_mistake(left, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = CliRunner().invoke(main, ["restore", "--state-dir", str(left.journal.path.parent), "--cgroup-root", str(tmp_path / "empty")])
+    assert done.exit_code == 2
+    assert "no cgroup hierarchy" in done.output
