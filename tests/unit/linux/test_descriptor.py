@@ -1,0 +1,60 @@
+import os
+import resource
+
+import pytest
+
+from qosmanager.linux.descriptor import KeptFile, allow_many_descriptors
+
+
+def test_a_file_is_read_as_it_is_now(tmp_path):
+    (tmp_path / "a").write_text("one")
+    file = KeptFile(str(tmp_path), "a")
+    assert file.read() == b"one"
+    (tmp_path / "a").write_text("two!")
+    assert file.read() == b"two!"
+    (tmp_path / "a").write_text("")
+    assert file.read() == b""
+
+
+def test_a_file_longer_than_a_page_is_read_to_its_end(tmp_path):
+    content = bytes(range(256)) * 400
+    (tmp_path / "a").write_bytes(content)
+    assert KeptFile(str(tmp_path), "a").read() == content
+    assert len(KeptFile("/proc", "kallsyms").read()) > 100_000
+
+
+def test_one_descriptor_however_often(tmp_path):
+    (tmp_path / "a").write_text("one")
+    file = KeptFile(str(tmp_path), "a")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        file.read()
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    file.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert file.read() == b"one"
+
+
+def test_links_are_not_followed(tmp_path):
+    (tmp_path / "a").write_text("one")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match="symbolic"):
+        KeptFile(str(tmp_path), "b").read()
+
+
+def test_a_file_that_comes_later(tmp_path):
+    file = KeptFile(str(tmp_path), "a")
+    with pytest.raises(FileNotFoundError):
+        file.read()
+    (tmp_path / "a").write_text("here")
+    assert file.read() == b"here"
+
+
+def test_the_soft_limit_of_files_becomes_the_hard_one():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+    try:
+        assert allow_many_descriptors() == hard
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
