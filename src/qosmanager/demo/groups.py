@@ -82,7 +82,8 @@ class Groups:
     def add(self, child: str, *, parent: bool = False) -> None:
         """Make a group in every hierarchy; `parent`: it is to hold groups, not processes. Raises OSError."""
         group = self.path(child)
-        self._groups.append(group)
+        if group not in self._groups:
+            self._groups.append(group)
         for controller in self._controllers:
             directory = self._hierarchies.directory(controller, group)
             os.makedirs(directory, exist_ok=True)
@@ -165,6 +166,14 @@ class Groups:
                 with contextlib.suppress(OSError):
                     pids.update(self._hierarchies.pids(controller, group))
         return pids
+
+    def drop(self, child: str) -> None:
+        """Kill what is left in one group and remove it."""
+        group = self.path(child)
+        one = Groups(self._hierarchies, self.name)
+        one._groups.append(group)
+        one.remove()
+        self._groups.remove(group)
 
     def remove(self) -> None:
         """Kill what is left in the groups and remove them, deepest first. Never raises for a group that is gone."""

@@ -31,7 +31,8 @@ from qosmanager.views.status import Status
 
 MEMORY = 1024**3
 CRUNCHERS = 3
-GROWTH = 40.0  # MiB/s
+FULL_AFTER = 0.6  # share of a stage after which the growing pod would have all the memory
+MAX_GROWTH = 400.0  # MiB/s
 SLO = 20.0  # ms
 TICK = 0.25
 RECENT = 5.0  # seconds of latencies behind the figures on the screen
@@ -94,6 +95,8 @@ class LiveDemo:
         self._frames: list[Frame] = []
         self._history: deque[float | None] = deque(maxlen=30)
         self._window: deque[tuple[float, list[float]]] = deque()
+        self._before: dict[str, str] = {}
+        self._during: dict[str, str] = {}
         self._agent: Agent | None = None
         self._status: Status | None = None
         self._decisions: tuple[Entry, ...] = ()
@@ -116,31 +119,29 @@ class LiveDemo:
         self._load = Load(service.port, _LIFE)
         self._ending.callback(self._load.stop)
         self._warm_up(story[0])
-        before: dict[str, str] = {}
-        during: dict[str, str] = {}
         part = ALONE
         for index, stage in enumerate(story, 1):
             if stage.part != part:
                 part = stage.part
                 self._load.stage(BETWEEN, story[0].rate)
                 if part == MANAGED:
-                    before = self._groups.values()
+                    self._before = self._groups.values()
                     self._manage(service.port)
                 else:
                     self._start_batch()
                 self._wait(SETTLE)
             if stage.grow:
-                self._start("grow", GROWER, "--rate", str(GROWTH))
-                before |= {file: value for file, value in self._groups.values().items() if file not in before and "grow" in file}
+                self._grow(stage)
             self._measure(stage, index, len(story))
-            during |= {file: value for file, value in self._groups.values().items() if before.get(file, value) != value}
+            if stage.grow and part != MANAGED:
+                self._groups.drop(GROWER)
+            self._during |= self._groups.values()
         notes = self._notes()
         self._load.drain()
         self._stop_agent()
-        after = self._groups.values()
         return Outcome(
             measured=tuple(self._with_latencies(each) for each in self._measured),
-            proof=proof(before, during, after, {file for file in before if not file.startswith("/proc/")}),
+            proof=proof(self._before, self._during, self._groups.values()),
             notes=notes,
             frames=tuple(self._frames),
         )
@@ -151,10 +152,17 @@ class LiveDemo:
 
     def _start_batch(self) -> None:
         for number in range(1, CRUNCHERS + 1):
+            self._groups.add(f"{BATCH}/crunch-{number}")
             self._start("crunch", f"{BATCH}/crunch-{number}")
 
+    def _grow(self, stage: Stage) -> None:
+        """Start the pod that would fill the memory a little after the middle of the stage."""
+        self._groups.add(GROWER)
+        self._before |= {file: value for file, value in self._groups.values().items() if f"/{GROWER}/" in file}
+        rate = min(MAX_GROWTH, MEMORY / 2**20 / (stage.seconds * FULL_AFTER))
+        self._start("grow", GROWER, "--rate", f"{rate:.0f}")
+
     def _start(self, kind: str, child: str, *options: str) -> None:
-        self._groups.add(child)
         process = start("batch", kind, "--seconds", str(_LIFE), *options, group=(self._groups, child))
         self._ending.callback(end, process)
 

@@ -1,8 +1,9 @@
 """The demo's load generator: an open loop, outside the groups it measures.
 
 `python -m qosmanager.demo.load --port N --seconds S`. Requests come at random (Poisson) moments fixed beforehand, whether or not earlier
-ones were answered; latency counts from the moment a request was due, so that queueing is not hidden; who waits 2 s for a connection gives up and counts with these 2 s. Lines `STAGE RATE` on stdin set the
-rate (requests/s); the end of stdin ends it. Each half second it prints a JSON line per stage: `Report`.
+ones were answered; latency counts from the moment a request was due, so that queueing is not hidden. One that waits 2 s for a connection
+is given up and counts with these 2 s. Lines `STAGE RATE` on stdin set the rate (requests/s); the end of stdin ends it. Each half second it
+prints a JSON line per stage: `Report`.
 """
 
 from __future__ import annotations

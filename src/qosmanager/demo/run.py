@@ -65,7 +65,7 @@ def run(options: Options) -> int:
         except (CgroupRootError, GroupsError) as error:
             code = _recorded(console, show, stop, options.seconds or RECORDED_SECONDS, str(error))
     except Interrupted:
-        console.print("ended before its time; all was put back and removed")
+        console.print("ended before its time")
     return 128 + stop.number if stop.number is not None else code
 
 

@@ -15,7 +15,7 @@ from qosmanager.views.status import PressureView, Status
 
 _LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
 _BARS = "▁▂▃▄▅▆▇█"
-DECISIONS = 9  # shown at once
+DECISIONS = 5  # shown at once, two lines each
 _LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded"})
 
 
@@ -106,20 +106,20 @@ def _head(now: Now) -> RenderableType:
 
 def _measured(now: Now) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
-    for _ in range(4):
+    for _ in range(3):
         grid.add_column(no_wrap=True)
     limit = now.status.be.limit if now.status else None
-    over = now.p99 is not None and now.slo is not None and now.p99 > now.slo
-    grid.add_row(
-        Text("LS service", style="bold"),
-        Text.assemble("p50 ", f"{_ms(now.p50)}", "  p99 ", (_ms(now.p99), "red" if over else "green"), f"  (objective p99 {_ms(now.slo)})"),
-        f"{_cores(now.ls_cores)} cores",
-        Text.assemble((_spark(now.history, now.slo), "red" if over else "green"), ("  p99, last 30 s", "dim")),
-    )
-    held = f"limit {limit:.2f}" if limit is not None else "no limit"
-    pods = f"{now.status.be.pods} pods" if now.status else ""
-    grid.add_row(Text("BE batch", style="bold"), f"{held}  {pods}", f"{_cores(now.be_cores)} cores", _gauge(now.be_cores, limit))
+    style = "red" if now.p99 is not None and now.slo is not None and now.p99 > now.slo else "green"
+    latency = Text.assemble("p50 ", _number(now.p50), "  p99 ", (_number(now.p99), style), f" ms, objective {_number(now.slo)}")
+    grid.add_row(_heading("LS", now.ls_cores), latency, Text(_spark(now.history, now.slo), style=style))
+    held = f"limit {limit:.2f} cores" if limit is not None else "no limit"
+    pods = f", {now.status.be.pods} pods" if now.status else ""
+    grid.add_row(_heading("BE", now.be_cores), held + pods, _gauge(now.be_cores, limit))
     return Panel(grid, title="measured", title_align="left")
+
+
+def _heading(name: str, cores: float | None) -> Text:
+    return Text.assemble((name, "bold"), f" {_cores(cores)} cores")
 
 
 def _pressure(status: Status | None) -> RenderableType:
@@ -147,25 +147,36 @@ def _pressure(status: Status | None) -> RenderableType:
 
 
 def _decided(now: Now) -> RenderableType:
-    rows: list[RenderableType] = []
-    for entry in now.decisions[-DECISIONS:]:
-        verdict = f" [{entry.outcome.verdict}]" if entry.outcome else ""
-        style = "bold red" if entry.kind in _LOUD else ""
-        rows.append(
-            Text.assemble(
-                (entry.time[11:19] + " ", "dim"),
-                (" ".join(part for part in (entry.plugin or entry.kind, entry.subject, entry.amount) if part), style or "bold"),
-                " ",
-                (entry.reason, style or "dim"),
-                (verdict, "green" if entry.outcome and entry.outcome.verdict == "effective" else "yellow"),
-                overflow="ellipsis",
-                no_wrap=True,
-            )
-        )
+    rows: list[Text] = []
+    for run in _runs(now.decisions)[-DECISIONS:]:
+        rows.extend(_two_lines(run))
     if not rows:
         rows.append(Text("nothing decided yet" if now.status else "nobody decides in this part", style="dim"))
-    rows.extend(Text("") for _ in range(DECISIONS - len(rows)))
+    rows.extend(Text("") for _ in range(2 * DECISIONS - len(rows)))
     return Panel(Group(*rows), title="decided, and why", title_align="left")
+
+
+def _runs(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Put a decision that is taken again and again, like the steps of a slow rise, together."""
+    runs: list[list[Entry]] = []
+    for entry in entries:
+        if runs and (entry.plugin, entry.kind, entry.subject) == (runs[-1][-1].plugin, runs[-1][-1].kind, runs[-1][-1].subject):
+            runs[-1].append(entry)
+        else:
+            runs.append([entry])
+    return runs
+
+
+def _two_lines(run: list[Entry]) -> tuple[Text, Text]:
+    """What was decided, then why. Of a run: from the first amount to the last, and the last reason."""
+    first, last = run[0], run[-1]
+    style = "bold red" if last.kind in _LOUD else "bold"
+    amount = last.amount if len(run) == 1 or not first.amount else f"{first.amount} .. {last.amount} in {len(run)} steps"
+    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amount) if part)
+    outcome = last.outcome
+    verdict = (f"  {outcome.verdict}", "green" if outcome.verdict == "effective" else "yellow") if outcome else ("", "")
+    head = Text.assemble((last.time[11:19] + " ", "dim"), (what, style), verdict, overflow="ellipsis", no_wrap=True)
+    return head, Text(" " * 9 + last.reason, style="dim", overflow="ellipsis", no_wrap=True)
 
 
 def _terms(pressure: PressureView) -> Text:

@@ -49,10 +49,11 @@ def stages(seconds: float, quiet: float, surge: float) -> tuple[Stage, ...]:
         stage(ALONE, SURGE, 8, surge, "more requests, still alone"),
         stage(UNMANAGED, QUIET, 8, quiet, "batch work beside it, equal weights, nobody manages"),
         stage(UNMANAGED, SURGE, 8, surge, "more requests, batch work takes what it can"),
-        stage(MANAGED, QUIET, 20, quiet, "qosmanager runs: batch gets what the service leaves"),
-        stage(MANAGED, SURGE, 20, surge, "more requests: pressure rises, batch is held tighter"),
+        stage(UNMANAGED, MEMORY, 10, quiet, "one batch pod takes more and more memory, until the kernel kills"),
+        stage(MANAGED, QUIET, 16, quiet, "qosmanager runs: batch gets what the service leaves"),
+        stage(MANAGED, SURGE, 18, surge, "more requests: pressure rises, batch is held tighter"),
         stage(MANAGED, CALM, 8, quiet, "fewer requests: batch gets room again, slowly"),
-        stage(MANAGED, MEMORY, 28, quiet, "one batch pod takes more and more memory"),
+        stage(MANAGED, MEMORY, 24, quiet, "one batch pod takes more and more memory, until it is evicted"),
     )
 
 
@@ -116,9 +117,9 @@ def percentile(values: list[float], percent: float) -> float | None:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def proof(before: dict[str, str], during: dict[str, str], after: dict[str, str], alive: set[str]) -> Proof:
-    """Compare the files' values before, while and after the agent ran. A file that is gone with its process is not compared."""
-    compared = [file for file in before if file in after or file in alive]
+def proof(before: dict[str, str], during: dict[str, str], after: dict[str, str]) -> Proof:
+    """Compare the values before, while and after the agent ran. A process's value that is gone with the process is not compared."""
+    compared = [file for file in before if file in after or not file.startswith("/proc/")]
     differ = tuple(Difference(file, before[file], after.get(file)) for file in compared if after.get(file) != before[file])
     changed = sum(1 for file in compared if file in during and during[file] != before[file])
     return Proof(compared=len(compared), changed=changed, differ=differ)

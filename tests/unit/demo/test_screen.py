@@ -22,7 +22,7 @@ def now(**fields):
     decisions.observe(record(1, actions=(LIMIT, EVICT_MEMORY), receipts=(receipt(0, Result.APPLIED), receipt(1, Result.APPLIED))))
     decisions.observe(record(3, outcomes=(outcome(101.0),)))
     base = Now(
-        stage=stages(120.0, 200.0, 400.0)[4],
+        stage=stages(120.0, 200.0, 400.0)[5],
         index=5,
         count=8,
         left=12.4,
@@ -41,11 +41,23 @@ def now(**fields):
 
 def test_the_screen_shows_measured_scored_decided_and_why():
     shown = text(live(now()))
-    for part in ("BE managed", "p50 3.1 ms", "p99 25.0 ms", "objective p99 20.0 ms", "limit 0.60", "0.58 cores", "30.0 HIGH", "usage 30.0"):
+    for part in ("BE managed", "p50 3.1  p99 25.0 ms, objective 20.0", "limit 0.60 cores", "BE 0.58 cores", "30.0 HIGH", "usage 30.0"):
         assert part in shown
-    assert "CPUSuppress BE 0.60 cores target 0.6 = 1.2 x 0.5 [effective]" in shown
-    assert "MemoryEvict batch/crunch 12 s left" in shown
+    rows = [row.strip("│ ") for row in shown.splitlines()]
+    limit = rows.index("08:00:01 CPUSuppress set_be_cpu_limit BE 0.60 cores  effective")
+    assert rows[limit + 1] == "target 0.6 = 1.2 x 0.5"
+    assert rows[limit + 2 : limit + 4] == ["08:00:01 MemoryEvict evict batch/crunch", "12 s left"]
     assert "shortened: syncPeriod 500ms" in shown
+
+
+def test_steps_of_a_slow_rise_are_put_together():
+    decisions = Decisions()
+    for number, cores in ((1, 0.6), (2, 0.7), (3, 0.8)):
+        decisions.observe(record(number, actions=(replace(LIMIT, cores=cores, reason=f"step {number}"),)))
+    shown = text(live(now(decisions=decisions.last(10))))
+    assert "08:00:03 CPUSuppress set_be_cpu_limit BE 0.60 cores .. 0.80 cores in 3 steps" in shown
+    assert "step 3" in shown
+    assert "step 1" not in shown
 
 
 def test_the_screen_keeps_its_height():
