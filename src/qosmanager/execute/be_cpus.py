@@ -67,8 +67,10 @@ class BeCpus:
             now = read(self._kernel, file)
             if isinstance(now, Trouble) or not now:
                 continue  # gone, or never given CPUs: it has no tasks and holds nothing
-            held = (parse_cpus(self._original(file, now)) & cpus) or cpus
-            wishes.append(Wish(file, format_cpus(held)))
+            original = self._original(file, now)
+            held = (parse_cpus(original) & cpus) or cpus
+            # Owned from the first, also when it fits already: else it would be taken for one born later.
+            wishes.append(Wish(file, format_cpus(held), original))
         return wishes
 
     def _allowed(self, group: str) -> frozenset[int]:

@@ -6,7 +6,7 @@ write that fails undoes the family's other writes; an original goes back only wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +20,8 @@ from qosmanager.ports import JournalEntry, KernelFiles
 
 
 class Wish(Struct, frozen=True):
-    """The text that a file shall hold. `original`: what counts as its original when it is owned for the first time (None: its text now)."""
+    """The text that a file shall hold. `original`: what counts as its original when it is owned for the first time; the file is then
+    owned even when it holds the text already. None: its text now, if it has to be written."""
 
     file: CgroupFile
     text: str
@@ -35,6 +36,18 @@ class Family(Struct, frozen=True, kw_only=True):
     burst: bool = False
 
 
+class _Draft(Struct, frozen=True, kw_only=True):
+    """A family looked at: what is to be written and its journal entries, and receipts for what is not."""
+
+    pod: str | None
+    receipts: tuple[Receipt, ...]
+    changes: tuple[Change, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
+
+    def refused(self, detail: str) -> list[Receipt]:
+        return [_receipt(change.file, Result.REFUSED, self.pod, before=change.before, detail=detail) for change in self.changes]
+
+
 class Hands:
     """Carries families out over kernel files and a ledger."""
 
@@ -42,8 +55,18 @@ class Hands:
         self.kernel = kernel
         self.ledger = ledger
 
-    def carry_out(self, family: Family) -> list[Receipt]:
-        """Write what differs. One receipt per wish."""
+    def carry_out(self, families: Sequence[Family]) -> list[Receipt]:
+        """Write what differs, family by family. One receipt per wish."""
+        drafts = [self._draft(family) for family in families]
+        # One save for all: with a hundred pods, a save for each would take longer than all the writing.
+        try:
+            self.ledger.intend(entry for draft in drafts for entry in draft.entries)
+        except OSError as error:
+            detail = f"nothing was written, because the journal cannot be: {error}"
+            return [receipt for draft in drafts for receipt in (*draft.receipts, *draft.refused(detail))]
+        return [receipt for draft in drafts for receipt in (*draft.receipts, *self._write(draft))]
+
+    def _draft(self, family: Family) -> _Draft:
         receipts: list[Receipt] = []
         changes: list[Change] = []
         entries: list[JournalEntry] = []
@@ -51,19 +74,18 @@ class Hands:
             text = read(self.kernel, wish.file)
             if isinstance(text, Trouble):
                 receipts.append(self._troubled(wish.file, text, family.pod))
-            elif same(wish.file, text, wish.text) and not self._to_be_owned(wish, text):
+            elif same(wish.file, text, wish.text) and not self._to_be_owned(wish):
                 receipts.append(_receipt(wish.file, Result.UNCHANGED, family.pod, before=text, after=text))
             elif isinstance(entry := self._entry(wish, text, family), Trouble):
                 receipts.append(self._troubled(wish.file, entry, family.pod))
             else:
                 changes.append(Change(wish.file, text, wish.text))
                 entries.append(entry)
+        draft = _Draft(pod=family.pod, receipts=tuple(receipts), changes=tuple(changes), entries=tuple(entries))
         if any(receipt.result in (Result.REFUSED, Result.FAILED) for receipt in receipts):
             # A family that cannot be written as a whole is not written in part.
-            return receipts + [
-                _receipt(c.file, Result.REFUSED, family.pod, before=c.before, detail="its family cannot be written") for c in changes
-            ]
-        return receipts + self._write(changes, entries, family.pod)
+            return _Draft(pod=family.pod, receipts=(*receipts, *draft.refused("its family cannot be written")))
+        return draft
 
     def put_back(self, entries: Iterable[JournalEntry], pod: str | None = None) -> list[Receipt]:
         """Put originals back, each by itself, where the file still holds ours. Needs no journal: what it says stays true."""
@@ -83,7 +105,7 @@ class Hands:
             else:
                 changes.append(Change(entry.file, text, entry.original))
         written = write_each(self.kernel, ordered(changes))
-        return receipts + [self._settled(each, pod or self.ledger.entries[each.file].pod) for each in written]
+        return receipts + [self._given_back(each, pod or self.ledger.entries[each.file].pod) for each in written]
 
     def present(self, entry: JournalEntry) -> str | Trouble:
         """What an owned file holds; GONE also when its group was made anew."""
@@ -95,9 +117,9 @@ class Hands:
             return Trouble(Result.GONE, "the group was made anew")
         return read(self.kernel, entry.file)
 
-    def _to_be_owned(self, wish: Wish, text: str) -> bool:
-        """Whether a file holds the wanted text by inheritance from us, so that its original has to be remembered."""
-        return wish.original is not None and wish.file not in self.ledger.entries and not same(wish.file, wish.original, text)
+    def _to_be_owned(self, wish: Wish) -> bool:
+        """Whether a file that holds the wanted text already has an original that must be remembered all the same."""
+        return wish.original is not None and wish.file not in self.ledger.entries
 
     def _entry(self, wish: Wish, text: str, family: Family) -> JournalEntry | Trouble:
         known = self.ledger.entries.get(wish.file)
@@ -110,27 +132,28 @@ class Hands:
         original = text if wish.original is None else wish.original
         return JournalEntry(file=wish.file, inode=inode, original=original, written=(wish.text,), pod=family.pod if family.burst else None)
 
-    def _write(self, changes: list[Change], entries: list[JournalEntry], pod: str | None) -> list[Receipt]:
-        if not changes:
-            return []
-        try:
-            self.ledger.intend(entries)
-        except OSError as error:
-            detail = f"nothing was written, because the journal cannot be: {error}"
-            return [_receipt(change.file, Result.REFUSED, pod, before=change.before, detail=detail) for change in changes]
-        return [self._settled(written, pod) for written in write_together(self.kernel, ordered(changes))]
+    def _write(self, draft: _Draft) -> list[Receipt]:
+        return [self._settled(written, draft.pod) for written in write_together(self.kernel, ordered(draft.changes))]
 
     def _settled(self, written: Written, pod: str | None) -> Receipt:
+        self.ledger.settle(written.file, written.after, applied=written.result is Result.APPLIED)
         if written.result is Result.GONE:
             self.ledger.forget(written.file)
-        elif written.after is not None:
-            self.ledger.settle(written.file, written.after)
-        return _receipt(written.file, written.result, pod, before=written.before, after=written.after, detail=written.detail)
+        return _said(written, pod)
+
+    def _given_back(self, written: Written, pod: str | None) -> Receipt:
+        if written.result in (Result.APPLIED, Result.GONE):
+            self.ledger.forget(written.file)
+        return _said(written, pod)
 
     def _troubled(self, file: CgroupFile, why: Trouble, pod: str | None) -> Receipt:
         if why.result is Result.GONE:
             self.ledger.forget(file)
         return _receipt(file, why.result, pod, detail=why.detail)
+
+
+def _said(written: Written, pod: str | None) -> Receipt:
+    return _receipt(written.file, written.result, pod, before=written.before, after=written.after, detail=written.detail)
 
 
 def _receipt(

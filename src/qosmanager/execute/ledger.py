@@ -72,10 +72,12 @@ class Ledger:
                 self.entries = before
                 raise
 
-    def settle(self, file: CgroupFile, text: str) -> None:
-        """The write is over: this text is in force. An entry whose file is at its original again is given up."""
+    def settle(self, file: CgroupFile, text: str | None, *, applied: bool) -> None:
+        """The write is over: this text is in force (None: not known). What was not changed in the end is not owned."""
         entry = self.entries[file]
-        if same(file, text, entry.original):
+        if text is None:
+            return
+        if not applied and same(file, text, entry.original):
             del self.entries[file]
         else:
             self.entries[file] = replace(entry, written=(text,))

@@ -114,7 +114,7 @@ class ResourceExecutor:
         match action:
             case SetCpuLimit():
                 found = burst_family(self._kernel, self._ledger, action, cycle.placement)
-                return [found] if isinstance(found, Receipt) else self._hands.carry_out(found)
+                return [found] if isinstance(found, Receipt) else self._hands.carry_out([found])
             case RestoreCpuLimit():
                 receipts = self._end_burst(action.pod)
                 return receipts or [_nothing_to_do(action)]
@@ -190,7 +190,7 @@ class ResourceExecutor:
             return []
         families = self._be_limit.families(divided, cycle.placement)
         # What is new is held before what is left opens: BE is never open in between.
-        receipts = self._carry_out(families) + self._left(_LIMIT_NAMES, families)
+        receipts = self._hands.carry_out(families) + self._left(_LIMIT_NAMES, families)
         self._limit_basis = basis if _in_force(receipts) else None
         return receipts
 
@@ -204,12 +204,12 @@ class ResourceExecutor:
         except UnreadableError as error:
             self._ledger.be_cpus = None
             return [Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=str(error))]
-        self._carry_out(self._be_cpus.newborn())
+        self._hands.carry_out(self._be_cpus.newborn())
         found = self._be_cpus.families(wanted, exclusive, cycle.placement)
         families = [each for each in found if isinstance(each, Family)]
         refusals = [each for each in found if isinstance(each, Receipt)]
         kept = frozenset(receipt.target for receipt in refusals)
-        receipts = refusals + self._carry_out(families) + self._left(frozenset({CPUS_NAME}), families, kept)
+        receipts = refusals + self._hands.carry_out(families) + self._left(frozenset({CPUS_NAME}), families, kept)
         self._cpus_basis = basis if _in_force(receipts) else None
         return receipts
 
@@ -225,7 +225,7 @@ class ResourceExecutor:
                 receipts.append(Receipt(target=str(weight_file(version, parent)), result=Result.REFUSED, detail=detail))
             else:
                 families.append(Family(wishes=(Wish(weight_file(version, parent), SMALLEST_WEIGHT[version]),)))
-        return receipts + self._carry_out(families) + self._left(WEIGHT_NAMES, families)
+        return receipts + self._hands.carry_out(families) + self._left(WEIGHT_NAMES, families)
 
     def _idle(self, group: str) -> bool:
         try:
@@ -242,9 +242,6 @@ class ResourceExecutor:
             if entry.pod is None and file.name in names and file not in wished and str(file) not in kept
         ]
         return self._hands.put_back(entries)
-
-    def _carry_out(self, families: list[Family]) -> list[Receipt]:
-        return [receipt for family in families for receipt in self._hands.carry_out(family)]
 
     def _store(self) -> list[Receipt]:
         try:
@@ -301,7 +298,7 @@ class ResourceExecutor:
 
     def restore_all(self) -> tuple[Receipt, ...]:
         """Put every original back; what cannot be stays in the journal."""
-        self._carry_out(self._be_cpus.newborn())
+        self._hands.carry_out(self._be_cpus.newborn())
         receipts = self._hands.put_back(list(self._ledger.entries.values()))
         for group in sorted(self._ledger.oom):
             receipts += self._oom.put_back(group)
