@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from qosmanager.collect.rates import FIRST, GAP, RESET, rise
+from qosmanager.collect.rates import FIRST, GAP, rise
 from qosmanager.collect.readings import NodeCounters, NodeReader
 from qosmanager.model.snapshot import Node
 
 RATES = ("cpu_usage", "iowait", "softirq", "steal", "context_switches", "pgscan_direct", "pgscan_kswapd", "disk_util", "net_util")
+NO_RISE = "the counter began anew, or no tick passed"
 
 
 class NodeTracker:
@@ -37,7 +38,7 @@ class NodeTracker:
             self._note(RATES, FIRST if before is None else GAP)
         else:
             rates = node_rates(before[1], counters, now - before[0])
-            self._note(tuple(name for name, rate in rates.items() if rate is None), RESET)
+            self._note(tuple(name for name, rate in rates.items() if rate is None), NO_RISE)
         node = Node(
             cpus=counters.cpus,
             topology=counters.topology,

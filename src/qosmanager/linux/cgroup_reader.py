@@ -242,13 +242,14 @@ class StallFiles:
         self._populated = True
 
     def cpu(self) -> Stall:
+        content = self._cpu.read()
         if self._twin is not None:
             if not self._populated or self._reads % 5 == 0:
                 self._populated = required(self._twin.read(), b"populated") == 1
             self._reads += 1
             if not self._populated:
                 raise ValueError("the v2 group of this path, which has the pressure files, holds none of its processes")
-        return parse_stall(self._cpu.read())
+        return parse_stall(content)
 
     def averages(self) -> tuple[float, float]:
         return parse_stall(self._memory.read(), b"full").avg10, parse_stall(self._io.read()).avg10

@@ -115,7 +115,7 @@ def test_a_counter_that_falls_gives_no_rate_for_that_cycle(host, tree):
     assert tracker.node.cpu_usage is None
     assert tracker.node.pgscan_kswapd is None
     assert tracker.node.pgscan_direct == 0.0
-    assert tracker.missing["node.cpu_usage"] == "the counter began anew"
+    assert tracker.missing["node.cpu_usage"] == "the counter began anew, or no tick passed"
     tree.change("stat", "cpu  10 200", "cpu  110 200")
     tracker.read(102.0, 15.0)
     assert tracker.node.cpu_usage == pytest.approx(100 * TICK)
