@@ -6,10 +6,13 @@ of its parent and is written too; on v2 the group alone suffices. A set that wou
 
 from __future__ import annotations
 
+from posixpath import dirname
+
 from qosmanager.execute.be_limit import holders
 from qosmanager.execute.dialect import CPUS_NAME, cpus_file, format_cpus, parse_cpus, same
 from qosmanager.execute.family import Family, Wish
 from qosmanager.execute.ledger import Ledger
+from qosmanager.execute.ordering import depth
 from qosmanager.execute.tree import below
 from qosmanager.execute.writing import Trouble, read
 from qosmanager.model.actions import Receipt, Result
@@ -32,10 +35,12 @@ class BeCpus:
 
     def newborn(self) -> list[Family]:
         """Groups born below a group that we hold (v1): what they hold is ours, not their own, and has to be widened with it again."""
+        if self._kernel.version("cpuset") != 1:
+            return []
         families = []
-        for entry in [entry for file, entry in self._ledger.entries.items() if file.name == CPUS_NAME]:
-            if self._kernel.version("cpuset") != 1:
-                break
+        held = [entry for file, entry in self._ledger.entries.items() if file.name == CPUS_NAME]
+        # The nearest group above is the one that it was born from.
+        for entry in sorted(held, key=lambda entry: -depth(entry.file)):
             for child in below(self._kernel, "cpuset", entry.file.group):
                 file = cpus_file(child)
                 now = None if file in self._ledger.entries else read(self._kernel, file)
@@ -50,9 +55,9 @@ class BeCpus:
             return Receipt(target=str(file), result=text.result, pod=pod, detail=text.detail)
         allowed = self._allowed(group)
         own = parse_cpus(self._original(file, text)) or allowed
-        cpus = ((own if wanted is None else wanted) & (allowed or own)) - exclusive
+        cpus = ((own if wanted is None else own & wanted) & (allowed or own)) - exclusive
         if not cpus:
-            detail = f"no CPU would be left: wanted {format_cpus(own if wanted is None else wanted)!r}, "
+            detail = f"no CPU would be left: wanted {format_cpus(own if wanted is None else wanted)!r}, own {format_cpus(own)!r}, "
             detail += f"allowed {format_cpus(allowed)!r}, exclusive {format_cpus(exclusive)!r}"
             return Receipt(target=str(file), result=Result.REFUSED, pod=pod, before=text, detail=detail)
         wishes = [Wish(file, format_cpus(cpus))]
@@ -62,15 +67,17 @@ class BeCpus:
 
     def _children(self, group: str, cpus: frozenset[int]) -> list[Wish]:
         wishes = []
+        held = {group: cpus}
         for child in below(self._kernel, "cpuset", group):
             file = cpus_file(child)
             now = read(self._kernel, file)
             if isinstance(now, Trouble) or not now:
                 continue  # gone, or never given CPUs: it has no tasks and holds nothing
             original = self._original(file, now)
-            held = (parse_cpus(original) & cpus) or cpus
+            above = held.get(dirname(child), cpus)
+            held[child] = (parse_cpus(original) & above) or above
             # Owned from the first, also when it fits already: else it would be taken for one born later.
-            wishes.append(Wish(file, format_cpus(held), original))
+            wishes.append(Wish(file, format_cpus(held[child]), original))
         return wishes
 
     def _allowed(self, group: str) -> frozenset[int]:

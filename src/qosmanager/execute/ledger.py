@@ -41,6 +41,7 @@ class Ledger:
         self.oom: dict[str, OomEntry] = {}
         self.be_limit: float | None = None
         self.be_cpus: str | None = None
+        self._fresh: set[CgroupFile] = set()  # owned since the last `intend`
         self._journal = journal
         self._boot = boot
         self._stored = JournalRecord(boot_id=boot.id)
@@ -59,6 +60,8 @@ class Ledger:
         """Make sure that the journal knows these values before they are written; OSError when it cannot be written."""
         before = dict(self.entries)
         missing = False
+        entries = tuple(entries)
+        self._fresh = {entry.file for entry in entries} - before.keys()
         for entry in entries:
             known = self.entries.get(entry.file, entry)
             written = tuple(dict.fromkeys((*known.written[-1:], *entry.written)))
@@ -73,11 +76,11 @@ class Ledger:
                 raise
 
     def settle(self, file: CgroupFile, text: str | None, *, applied: bool) -> None:
-        """The write is over: this text is in force (None: not known). What was not changed in the end is not owned."""
+        """The write is over: this text is in force (None: not known). What was never changed is not owned."""
         entry = self.entries[file]
         if text is None:
             return
-        if not applied and same(file, text, entry.original):
+        if not applied and file in self._fresh and same(file, text, entry.original):
             del self.entries[file]
         else:
             self.entries[file] = replace(entry, written=(text,))
