@@ -24,7 +24,7 @@ def oom_risk(node: Node, min_available: float, since_victim_ended: float | None)
         reasons.append(f"available {available / _GIB:.2f} GiB is gone in {forecast:.0f} s at the present rate")
     # A stall alone is no shortage: it is cross-checked with what is left, and it lags behind a victim's end.
     stall = node.memory_psi_full
-    cooled = since_victim_ended is None or since_victim_ended >= _STALL_COOLS_IN
+    cooled = since_victim_ended is None or not 0 <= since_victim_ended < _STALL_COOLS_IN
     if stall is not None and stall > 20 and available < 2 * min_available * total and cooled:
         reasons.append(f"tasks stall on memory {stall:.0f} percent of the time with {available / total * 100:.1f} percent left")
     return OomRisk(present=bool(reasons), reasons=tuple(reasons), forecast=forecast)

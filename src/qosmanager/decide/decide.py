@@ -13,10 +13,11 @@ from qosmanager.decide.plugins.cpu_suppress import cpu_suppress
 from qosmanager.decide.plugins.memory_evict import memory_evict
 from qosmanager.decide.plugins.node_qos_resource import node_qos_resource
 from qosmanager.decide.plugins.system_qos_resource import system_qos_resource
+from qosmanager.decide.standing import standing
 from qosmanager.model.actions import Plan, PluginFailure, Resources
 from qosmanager.model.assessment import Assessment
 from qosmanager.model.census import Census
-from qosmanager.model.qos import Plugin
+from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 
@@ -42,10 +43,12 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
     )
     draft = _first_draft(facts)
     degraded = degradation(snapshot, settings)
-    if degraded:
-        draft = expire_bursts(facts, draft).remember(below_since=None)
-    elif snapshot.paused:
-        draft = end_bursts(facts, draft, "the agent is paused").remember(below_since=None)
+    if snapshot.paused:
+        draft = end_bursts(facts, draft, "the agent is paused")
+        draft = replace(draft, state=_interrupted(draft.state))
+    elif degraded:
+        draft = expire_bursts(facts, draft)
+        draft = replace(draft, state=_interrupted(draft.state))
     else:
         draft = guard(facts, _run_plugins(facts, draft))
     failed = tuple(f"{failure.plugin.value}_failed" for failure in draft.failures)
@@ -77,6 +80,19 @@ def _run_plugins(facts: Facts, draft: Draft) -> Draft:
     return draft
 
 
+def _interrupted(state: State) -> State:
+    """Return the state with every "held without a break" begun anew: nothing was measured meanwhile that it could have held through."""
+    bursts = tuple(replace(burst, calm_since=None) for burst in state.bursts)
+    return replace(state, below_since=None, score_above_since=None, bursts=bursts)
+
+
+def _is_gap(state: State, snapshot: Snapshot, settings: Settings) -> bool:
+    """Tell whether cycles are missing before this one, or the clock went back."""
+    if state.time is None or snapshot.time is None:
+        return False
+    return not 0 <= snapshot.time - state.time <= settings.stale_after
+
+
 def _since_last_cycle(state: State, snapshot: Snapshot, settings: Settings) -> float:
     """Return the seconds since the last cycle; a gap counts as no more than the age at which data is stale."""
     if state.time is None or snapshot.time is None or snapshot.time <= state.time:
@@ -99,7 +115,16 @@ def _first_draft(facts: Facts) -> Draft:
         memory_reserved=settings.system_reserved.memory,
     )
     state = facts.before
+    if _is_gap(state, facts.snapshot, settings):
+        state = _interrupted(state)
     if now is not None:
         cooling = {pod: until for pod, until in state.burst_cooldown_until.items() if not facts.is_over(until)}
         state = replace(state, burst_cooldown_until=cooling) if len(cooling) != len(state.burst_cooldown_until) else state
-    return Draft(state=state, level=state.suppress_level or facts.assessment.raw_level, resources=resources)
+    held = None if settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF else state.suppress_level
+    return Draft(
+        state=state,
+        level=held or facts.assessment.raw_level,
+        resources=resources,
+        standing=standing(facts),
+        granted={burst.pod: burst.limit for burst in state.bursts if not burst.observed},
+    )

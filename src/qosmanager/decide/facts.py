@@ -11,7 +11,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Action, PluginFailure, Refusal, Resources, Standing
 from qosmanager.model.assessment import Assessment
 from qosmanager.model.census import Census, demand
-from qosmanager.model.qos import Level, Plugin
+from qosmanager.model.qos import Level, Plugin, QoS
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State
 
@@ -43,11 +43,20 @@ class Facts(Struct, frozen=True, kw_only=True):
         assert usage is not None
         return usage
 
+    @property
+    def exclusive_cpus(self) -> frozenset[int]:
+        """The CPUs that LSE pods, or kubelet's static policy, have for themselves; BE never runs there (section 5.4)."""
+        return frozenset(cpu for pod in self.snapshot.pods if pod.qos is not QoS.BE for cpu in pod.exclusive_cpus)
+
     def elapsed(self, since: float | None) -> float:
-        """Return the seconds since a moment; infinite where the moment or the present is not known (section 8)."""
-        if since is None or self.now is None:
+        """Return the seconds since a moment; infinite where it or the present is not known (section 8), or it lies ahead."""
+        if since is None or self.now is None or since > self.now:
             return math.inf
         return self.now - since
+
+    def remaining(self, until: float | None) -> float:
+        """Return the seconds that a cooldown still lasts; 0 when it is over."""
+        return 0.0 if until is None or self.now is None else max(0.0, until - self.now)
 
     def is_over(self, until: float | None) -> bool:
         """Tell whether a cooldown is over; at equality it is."""

@@ -1,7 +1,7 @@
 """The rules that no plan may break, checked on every plan before anybody acts on it (specification, section 5, invariant).
 
-The plugins keep them by construction; this is the second lock on the door. An action that breaks one is taken out and reported as a
-failure of its plugin.
+The plugins keep them by construction; this is the second lock on the door. An action that breaks one is a failure of its plugin: it is
+reported, and the cycle only tightens (section 2).
 """
 
 from __future__ import annotations
@@ -14,18 +14,30 @@ from qosmanager.decide.facts import Draft, Facts
 from qosmanager.model.actions import Action, Evict, PluginFailure, RestoreCpuLimit, SetBeCpuLimit, SetBeCpuset, SetCpuLimit
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Pod
+from qosmanager.model.state import State
 
 
 def guard(facts: Facts, draft: Draft) -> Draft:
-    """Return the draft without the actions that break a rule. Its state then goes back to what it was before the cycle."""
+    """Return the draft as it is; or, when an action breaks a rule, with what tightens alone and the state from before the cycle, which
+    none of what is taken out has happened in."""
     pods = {pod.key: pod for pod in facts.snapshot.pods}
     broken = [(action, rule) for action in draft.actions if (rule := _broken_rule(action, pods)) is not None]
     if not broken:
         return draft
     failures = tuple(PluginFailure(action.plugin, f"guardrail: {rule}: {action}") for action, rule in broken)
     refused = {id(action) for action, _ in broken}
-    kept = tuple(action for action in draft.actions if id(action) not in refused)
+    kept = tuple(action for action in draft.actions if id(action) not in refused and _tightens(action, facts.before))
     return replace(draft, actions=kept, failures=draft.failures + failures, state=facts.before)
+
+
+def _tightens(action: Action, before: State) -> bool:
+    match action:
+        case RestoreCpuLimit():
+            return True
+        case SetBeCpuLimit():
+            return before.be_limit is None or action.cores <= before.be_limit
+        case _:
+            return False
 
 
 def _broken_rule(action: Action, pods: dict[str, Pod]) -> str | None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from qosmanager.assess.matrix import decision_matrix
 from qosmanager.decide.allowance import be_target
 from qosmanager.decide.facts import Draft, Facts
+from qosmanager.model.census import is_above
 from qosmanager.model.qos import Level
 
 
@@ -56,8 +57,9 @@ def _level_at(facts: Facts, more_score: float, more_percent: float) -> Level:
 
 
 def _extra(facts: Facts, draft: Draft, lower: Level) -> float:
-    """Return how many cores more BE would use at the lower level; 0 when it does not use what it has."""
+    """Return how many cores more BE would use at the lower level; 0 when it is measured not to use what it has."""
     limit = draft.state.be_limit
-    if limit is None or facts.census.be_usage < 0.9 * limit:
+    measured = all(pod.cpu.usage is not None for pod in facts.census.be)
+    if limit is None or (measured and is_above(0.9 * limit, facts.census.be_usage)):
         return 0.0
     return max(0.0, be_target(facts, draft, lower) - limit)

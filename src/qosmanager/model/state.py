@@ -58,6 +58,7 @@ class Watch(Struct, frozen=True, kw_only=True):
     kind: str
     target: str
     since: float | None
+    uid: str = ""  # of the pod it is about
     value: float | None = None
     before: float | None = None
     pending: bool = False  # reported as pending already

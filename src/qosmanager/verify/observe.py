@@ -41,20 +41,22 @@ def _forget_ended_victims(state: State, snapshot: Snapshot) -> State:
     left = tuple(victim for victim in state.pending if (victim.pod, victim.uid) in here)
     if len(left) == len(state.pending):
         return state
-    since = {key: moment for key, moment in state.terminating_since.items() if any(victim.pod == key for victim in left)}
-    return replace(state, pending=left, victim_ended=snapshot.time, terminating_since=since)
+    return replace(state, pending=left, victim_ended=snapshot.time)
 
 
 def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod]) -> tuple[Verdict, str]:
     age = 0.0 if snapshot.time is None or watch.since is None else snapshot.time - watch.since
+    pod = pods.get(watch.target)
+    if pod is not None and pod.uid != watch.uid:
+        pod = None  # another pod under the same name
     match watch.kind:
         case "set_be_cpu_limit" | "set_be_cpuset":
             return _judge_be_limit(watch, census, age)
         case "set_cpu_limit":
-            return _judge_burst(watch, pods.get(watch.target), age)
+            return _judge_burst(watch, pod, age)
         case "evict":
-            return _judge_eviction(watch, snapshot, pods.get(watch.target), age)
-        case "restore_cpu_limit" if watch.target not in pods:
+            return _judge_eviction(watch, snapshot, pod, age)
+        case "restore_cpu_limit" if pod is None:
             return Verdict.GONE, "the pod has ended"
         case _:
             return Verdict.EFFECTIVE, "the value was read back"
@@ -62,6 +64,9 @@ def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod
 
 def _judge_be_limit(watch: Watch, census: Census, age: float) -> tuple[Verdict, str]:
     limit = watch.value or 0.0
+    if any(pod.cpu.usage is None for pod in census.be):
+        detail = f"the limit of {limit:.4g} cores was read back; the CPU usage of some BE pod is not measured"
+        return (Verdict.EFFECTIVE if age >= _SEEN_WITHIN else Verdict.PENDING), detail
     detail = f"BE uses {census.be_usage:.4g} of {limit:.4g} cores"
     if not is_above(census.be_usage, _LIMIT_HOLDS * limit):
         return Verdict.EFFECTIVE, detail
@@ -88,7 +93,10 @@ def _judge_eviction(watch: Watch, snapshot: Snapshot, pod: Pod | None, age: floa
     available = snapshot.node.memory_available
     if watch.before is None or available is None:
         return Verdict.EFFECTIVE, "gone"
-    return Verdict.EFFECTIVE, f"gone; available memory {(available - watch.before) / (1 << 20):+.0f} MiB"
+    detail = f"gone; available memory {(available - watch.before) / (1 << 20):+.0f} MiB"
+    if available > watch.before or watch.plugin != Plugin.MEMORY_EVICT.value:
+        return Verdict.EFFECTIVE, detail
+    return (Verdict.INEFFECTIVE if age >= _GONE_WITHIN else Verdict.PENDING), detail
 
 
 def _outcome(watch: Watch, verdict: Verdict, detail: str) -> Outcome:

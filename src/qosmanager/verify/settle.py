@@ -96,6 +96,7 @@ def _watch(state: State, action: Action, snapshot: Snapshot) -> State:
         plugin=action.plugin.value,
         kind=KINDS[type(action)],
         target=target,
+        uid="" if pod is None else pod.uid,
         since=snapshot.time,
         value=_expected(action),
         before=_reading_before(action, pod, snapshot),

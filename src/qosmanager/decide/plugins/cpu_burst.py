@@ -51,8 +51,9 @@ def expire_bursts(facts: Facts, draft: Draft) -> Draft:
     """End the bursts whose time is over and keep the others; all that is done on stale data (section 2)."""
     kept = []
     for burst in draft.state.bursts:
-        if facts.has_held(burst.started, facts.settings.cpu_burst.burst_duration):
-            draft = _end(facts, draft, burst, f"{facts.settings.cpu_burst.burst_duration:g} s are over")
+        why = _why_over_in_any_case(facts, burst)
+        if why is not None:
+            draft = _end(facts, draft, burst, why)
         else:
             kept.append(burst)
     return draft.remember(bursts=tuple(kept))
@@ -104,16 +105,20 @@ def _calm_since(facts: Facts, burst: Burst, pod: Pod) -> float | None:
     return facts.now if burst.calm_since is None else burst.calm_since
 
 
-def _why_over(facts: Facts, burst: Burst, pod: Pod, calm_since: float | None) -> str | None:
-    settings = facts.settings.cpu_burst
-    mode = facts.settings.mode(_PLUGIN)
-    idle = node_idle(facts)
+def _why_over_in_any_case(facts: Facts, burst: Burst) -> str | None:
+    """Return the reason for an end that needs no measurement."""
+    duration, mode = facts.settings.cpu_burst.burst_duration, facts.settings.mode(_PLUGIN)
     if mode is Mode.OFF or (mode is Mode.OBSERVE and not burst.observed):
         return f"CPUBurst is set to {mode.value}"
     if burst.observed and mode is Mode.ENFORCE:
         return "it was only observed, and CPUBurst enforces now"
-    if facts.has_held(burst.started, settings.burst_duration):
-        return f"{settings.burst_duration:g} s are over"
+    return f"{duration:g} s are over" if facts.has_held(burst.started, duration) else None
+
+
+def _why_over(facts: Facts, burst: Burst, pod: Pod, calm_since: float | None) -> str | None:
+    if (why := _why_over_in_any_case(facts, burst)) is not None:
+        return why
+    settings, idle = facts.settings.cpu_burst, node_idle(facts)
     if calm_since is not None and burst.calm_since is not None and facts.has_held(calm_since, _CALM_FOR):
         return f"usage under {_BUSY:g} x limit and hardly throttled for {_CALM_FOR:g} s"
     if is_above(settings.min_node_cpu_idle / 2, idle):
@@ -152,7 +157,8 @@ def _headroom(facts: Facts, draft: Draft) -> float:
         # What is not measured pod by pod still shows in the node's usage: such a pod makes no room.
         used = max(used, facts.node_usage - (resources.system_usage or 0.0))
     usage = {pod.key: pod.cpu.usage or 0.0 for pod in census.ls}
-    reserved = sum(max(0.0, limit - usage.get(key, 0.0)) for key, limit in draft.granted.items())
+    # After the running ones are settled all are of the present mode: what is observed shares the headroom as it would when enforced.
+    reserved = sum(max(0.0, burst.limit - usage.get(burst.pod, 0.0)) for burst in draft.state.bursts)
     return max(0.0, resources.node_available - used) - reserved
 
 
@@ -162,7 +168,7 @@ def _grant(facts: Facts, draft: Draft, pod: Pod, ratio: float, left: float) -> t
     assert usage is not None
     until = draft.state.burst_cooldown_until.get(pod.key)
     if not facts.is_over(until):
-        return draft.refuse(_PLUGIN, "cooldown", f"cooling down for another {-facts.elapsed(until):.0f} s", pod.key), left
+        return draft.refuse(_PLUGIN, "cooldown", f"cooling down for another {facts.remaining(until):.0f} s", pod.key), left
     new = min(limit * ratio, usage + max(0.0, left))
     if not is_above(new, limit * _WORTH_IT):
         reason = f"usage {usage:.4g} + headroom {max(0.0, left):.4g} gives {new:.4g}, not above limit {limit:.4g} x {_WORTH_IT}"
@@ -177,6 +183,5 @@ def _grant(facts: Facts, draft: Draft, pod: Pod, ratio: float, left: float) -> t
     burst = Burst(pod=pod.key, base_limit=limit, limit=new, uid=pod.uid, started=facts.now, observed=observed)
     draft = draft.remember(bursts=(*draft.state.bursts, burst))
     draft = draft.act(SetCpuLimit(plugin=_PLUGIN, reason=reason, mode=mode, pod=pod.key, cores=new, base=limit))
-    if observed:
-        return draft, left
-    return replace(draft, granted={**draft.granted, pod.key: new}), left - max(0.0, new - usage)
+    left -= max(0.0, new - usage)
+    return (draft if observed else replace(draft, granted={**draft.granted, pod.key: new})), left

@@ -89,7 +89,7 @@ def _why_not(facts: Facts, draft: Draft, immediate: bool) -> tuple[str, str] | N
     """Return the rule that forbids an eviction although the trigger holds, and its numbers."""
     until = draft.state.cooldown_until.get(_PLUGIN.value)
     if not facts.is_over(until):
-        return "cooldown", f"cooling down for another {-facts.elapsed(until):.0f} s"
+        return "cooldown", f"cooling down for another {facts.remaining(until):.0f} s"
     if draft.failures:
         return "plugin-failed", "a plugin failed in this cycle: nobody is evicted"
     if draft.state.evict_rounds >= _MOST_ROUNDS and facts.assessment.slo is not Slo.OK:

@@ -27,7 +27,9 @@ _PLUGIN = Plugin.CPU_SUPPRESS
 def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
     """Hold the level, compute the target, approach it, and write it as a quota or as CPUs."""
     mode = facts.settings.mode(_PLUGIN)
-    draft = _release_if_not_wanted(draft, mode)
+    if draft.failures and not draft.state.be_observed and _is_held_otherwise(draft.state, mode):
+        return draft.refuse(_PLUGIN, "plugin-failed", f"a plugin failed in this cycle: BE stays limited although the mode is {mode.value}")
+    draft = _release_if_not_wanted(facts, draft, mode)
     if mode is Mode.OFF:
         return draft.remember(suppress_level=None, suppress_since=None, below_since=None)
     held = hold_level(facts, draft)
@@ -40,18 +42,27 @@ def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
     return _report_starving(facts, draft, limit)
 
 
-def _release_if_not_wanted(draft: Draft, mode: Mode) -> Draft:
+def _is_held_otherwise(state: State, mode: Mode) -> bool:
+    """Tell whether a limit was decided in another mode than the present one."""
+    has_limit = state.be_limit is not None or state.be_cpus is not None
+    return has_limit and mode is not (Mode.OBSERVE if state.be_observed else Mode.ENFORCE)
+
+
+def _release_if_not_wanted(facts: Facts, draft: Draft, mode: Mode) -> Draft:
     """Put BE's own limits back when the plugin no longer enforces and its limit is in the kernel, and forget an observed one."""
     state = draft.state
     observed = state.be_observed
-    if (state.be_limit is None and state.be_cpus is None) or mode is (Mode.OBSERVE if observed else Mode.ENFORCE):
+    if not _is_held_otherwise(state, mode):
         return draft
-    reason = f"CPUSuppress is set to {mode.value}"
+    held = [] if state.be_limit is None else [f"{state.be_limit:.4g} cores"]
+    held += [] if state.be_cpus is None else [f"CPUs {state.be_cpus}"]
+    reason = f"CPUSuppress is set to {mode.value}; BE was held at {' and '.join(held)}"
     if not observed and (state.be_cpus is None or _quota_holds(state.be_limit)):
         draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason=reason))
     if not observed and state.be_cpus is not None:
         draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason=reason))
-    return draft.remember(be_limit=None, be_cpus=None, be_observed=False, last_move=0, floor_since=None)
+    # The level holds BE anew from here: what was only observed is not "suppression was tried".
+    return draft.remember(be_limit=None, be_cpus=None, be_observed=False, suppress_since=facts.now, last_move=0, floor_since=None)
 
 
 def _quota_holds(limit: float | None) -> bool:
@@ -97,27 +108,27 @@ def _oscillating(facts: Facts, state: State) -> bool:
 def _write(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
     mode = facts.settings.mode(_PLUGIN)
     state = draft.state
-    by_cpuset = facts.settings.cpu_suppress.policy is Policy.CPUSET
+    cpus = _cpus(facts, limit) if facts.settings.cpu_suppress.policy is Policy.CPUSET else None
     quota_before = state.be_limit if state.be_cpus is None or _quota_holds(state.be_limit) else None
-    quota = limit if not by_cpuset or _quota_holds(limit) else None
-    cpus = _cpus(facts, limit) if by_cpuset else None
+    quota = limit if cpus is None or _quota_holds(limit) else None
     if cpus is not None and cpus != state.be_cpus:
         draft = draft.act(SetBeCpuset(plugin=_PLUGIN, reason=reason, mode=mode, cpus=cpus))
     if quota is not None and quota != quota_before:
         draft = draft.act(SetBeCpuLimit(plugin=_PLUGIN, reason=reason, mode=mode, cores=quota))
     if quota is None and quota_before is not None:
-        draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason="the CPUs hold BE instead of the quota", mode=mode))
+        draft = draft.act(
+            RestoreBeCpuLimit(plugin=_PLUGIN, reason=f"{cpus} hold BE instead of the quota of {quota_before:.4g} cores", mode=mode)
+        )
     if cpus is None and state.be_cpus is not None:
-        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason="the policy is cfsQuota", mode=mode))
+        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason=f"the quota of {limit:.4g} cores holds BE instead of CPUs", mode=mode))
     return draft.remember(be_limit=limit, be_cpus=cpus)
 
 
-def _cpus(facts: Facts, limit: float) -> str:
+def _cpus(facts: Facts, limit: float) -> str | None:
+    """Return the CPUs for this limit; None when every CPU is exclusive: a cpuset is never empty, so the quota holds BE then."""
     node = facts.snapshot.node
     topology = node.topology or tuple(CpuId(cpu, core=cpu) for cpu in range(math.ceil(node.cpus)))
-    exclusive = frozenset(cpu for pod in facts.census.ls for cpu in pod.exclusive_cpus)
-    # When every CPU is exclusive there is none to give; the quota alone must hold then, on all of them.
-    return format_cpus(choose_cpus(topology, max(1, math.ceil(round(limit, 9))), exclusive) or (cpu.cpu for cpu in topology))
+    return format_cpus(choose_cpus(topology, max(1, math.ceil(round(limit, 9))), facts.exclusive_cpus)) or None
 
 
 def _reason(facts: Facts, draft: Draft, target: float, limit: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from qosmanager.config.settings import VictimOrder
 from qosmanager.decide.facts import Draft, Facts, is_terminating, may_be_evicted
@@ -31,12 +30,10 @@ class Need(Struct, frozen=True):
 
 
 def memory_evict(facts: Facts, draft: Draft) -> Draft:
-    """Evict BE pods when memory is short, and keep BE first in the kernel's own order of killing."""
+    """Evict BE pods when memory is short."""
     mode = facts.settings.mode(_PLUGIN)
     if mode is Mode.OFF:
         return draft.remember(memory_short=False)
-    if mode is Mode.ENFORCE:
-        draft = replace(draft, standing=replace(draft.standing, oom_score_adj=facts.settings.memory_evict.oom_score_adjust))
     draft = _remember_terminating(facts, draft)
     node = facts.snapshot.node
     if not node.memory_total or node.memory_available is None:
@@ -47,7 +44,7 @@ def memory_evict(facts: Facts, draft: Draft) -> Draft:
         return draft
     if draft.failures:
         return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nobody is evicted")
-    if not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
+    if mode is Mode.OBSERVE and not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
         return draft.refuse(_PLUGIN, "observed", "a victim was reported within terminationTimeout; observing ends nobody")
     need = _need(facts, draft, causes)
     candidates, draft = _candidates(facts, draft, need)
@@ -148,8 +145,8 @@ def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> li
 def _must_wait(facts: Facts, draft: Draft) -> bool:
     """Tell whether a victim on its way holds the next one back: until its terminationTimeout has passed."""
     timeout = facts.settings.memory_evict.termination_timeout
-    leaving = [pod.key for pod in facts.census.be if _leaves(draft, pod)]
-    return any(not facts.has_held(draft.state.terminating_since.get(key, facts.now), timeout) for key in leaving)
+    since = [draft.state.terminating_since.get(pod.key) for pod in facts.census.be if _leaves(draft, pod)]
+    return any(moment is None or not facts.has_held(moment, timeout) for moment in since)
 
 
 def _why_nobody(need: Need, candidates: list[Pod]) -> tuple[str, str]:

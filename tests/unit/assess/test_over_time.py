@@ -1,0 +1,124 @@
+"""Means and medians: what of the past a judgement looks back at."""
+
+import pytest
+from msgspec.structs import replace
+
+from builders import NOW, be, judged, ls, remembered, run, snapshot
+from qosmanager.config.settings import Settings, Smoothing
+from qosmanager.model.qos import Level
+from qosmanager.model.state import Moment, State
+
+
+def reading(percent, **more):
+    return snapshot(cpus=100.0, cpu_usage=percent, **more)
+
+
+def levels(*percents):
+    return [assessment.steady_level for _, assessment, _ in run([reading(percent) for percent in percents])]
+
+
+def test_one_noisy_sample_raises_nothing_below_critical():
+    # 65 percent is MEDIUM by the matrix; the median of the last three samples is what counts.
+    assert levels(50, 50, 65, 50, 50) == [Level.LOW] * 5
+
+
+def test_two_of_three_samples_raise():
+    assert levels(50, 50, 65, 65, 50) == [Level.LOW, Level.LOW, Level.LOW, Level.MEDIUM, Level.MEDIUM]
+
+
+def test_the_median_looks_back_three_seconds():
+    past = (Moment(time=NOW - 3, cpu_score=99, cpu_percent=99), Moment(time=NOW - 2.9, cpu_score=20, cpu_percent=50))
+    # The oldest is out; the median of 50 and 65 percent is 57.5.
+    assert judged(reading(65), State(recent=past, time=NOW - 1)).steady_level is Level.LOW
+
+
+def test_critical_is_not_waited_for():
+    pods = (ls(usage=60.0, request=25.0),)  # 60 points of ls_ratio
+    results = run([snapshot(cpus=100.0, cpu_usage=10.0), snapshot(*pods, cpus=100.0, cpu_usage=60.0)])
+    assert results[1][1].cpu.score == pytest.approx(84)
+    assert results[1][1].steady_level is Level.CRITICAL
+
+
+def test_a_median_of_the_past_never_raises_to_critical():
+    past = tuple(Moment(time=NOW - age, cpu_score=95, cpu_percent=95) for age in (2, 1))
+    assert judged(reading(10), State(recent=past, time=NOW - 1)).steady_level is Level.HIGH
+
+
+def test_readings_are_remembered_for_five_seconds():
+    state = run([reading(10) for _ in range(8)])[-1][0]
+    assert [moment.time for moment in state.recent] == [NOW + 3, NOW + 4, NOW + 5, NOW + 6, NOW + 7]
+
+
+def test_moments_ahead_of_a_clock_that_went_back_are_forgotten():
+    state = State(recent=(Moment(time=NOW + 50, cpu_score=99, cpu_percent=99),), time=NOW + 50)
+    assert [moment.time for moment in remembered(reading(10), state).recent] == [NOW]
+
+
+def test_without_a_time_there_is_no_past():
+    state = State(recent=(Moment(time=0.0, cpu_score=99, cpu_percent=99),))
+    assert judged(reading(10, time=None), state).steady_level is Level.LOW
+
+
+def smoothed(*percents, window=60.0):
+    return run([reading(percent) for percent in percents], settings=Settings(smoothing=Smoothing(window=window)))
+
+
+def test_smoothing_holds_the_mean_of_the_window():
+    # Scores 40, 20, 0: the mean is 20.
+    assert smoothed(100, 50, 0)[-1][1].cpu.mean == pytest.approx(20)
+
+
+def test_what_is_older_than_the_window_is_out_of_the_mean():
+    assert smoothed(100, 50, 0, 0, window=3.0)[-1][1].cpu.mean == pytest.approx(20 / 3)
+
+
+def test_smoothing_keeps_a_window_of_an_hour_in_sixty_slices():
+    state = smoothed(*[50] * 300, window=3600.0)[-1][0]
+    assert len(state.smoothing) == 5
+    assert sum(bucket.count for bucket in state.smoothing) == 300
+
+
+def test_suppression_looks_at_the_larger_of_score_and_mean():
+    busy = snapshot(ls(usage=60.0, request=25.0), cpus=100.0, cpu_usage=60.0)  # 84
+    calm = reading(10)  # 4
+    settings = Settings(smoothing=Smoothing(window=300.0))
+    last = run([busy, busy, calm], settings=settings)[-1][1]
+    assert last.cpu.score == pytest.approx(4)
+    assert last.cpu.mean == pytest.approx((84 + 84 + 4) / 3)
+    assert last.raw_level is Level.MEDIUM  # of 57.3
+
+
+def test_without_smoothing_there_is_no_mean():
+    assert judged(reading(10)).cpu.mean is None
+
+
+def test_one_snapshot_without_time_is_its_own_mean():
+    assessment = judged(reading(50, time=None), settings=Settings(smoothing=Smoothing(window=300.0)))
+    assert assessment.cpu.mean is None
+    assert assessment.raw_level is Level.LOW
+
+
+def system_usage(*readings, state=None):
+    return run(readings, state)[-1][0].system_usage
+
+
+def test_system_usage_is_the_five_second_mean():
+    readings = [snapshot(be(usage=1.0), cpu_usage=usage) for usage in (9.0, 2.0, 3.0, 2.0, 3.0, 2.5)]
+    # 1, 2, 1, 2, 1.5: the first, 8, is 5 s old.
+    assert system_usage(*readings) == pytest.approx(1.5)
+
+
+def test_system_usage_is_not_negative():
+    assert system_usage(snapshot(be(usage=3.0), cpu_usage=2.0)) == 0
+
+
+def test_a_pod_that_is_not_measured_keeps_the_last_system_usage():
+    known = snapshot(be(usage=1.0), cpu_usage=3.0)
+    blind = snapshot(be(usage=1.0), ls(), cpu_usage=9.0)
+    assert system_usage(known, blind, blind) == pytest.approx(2)
+
+
+def test_a_reading_that_cannot_be_decided_on_is_not_remembered():
+    old = replace(reading(99), node_age=4.0)
+    state = run([reading(10), old])[-1][0]
+    assert [moment.time for moment in state.recent] == [NOW]
