@@ -76,9 +76,13 @@ class _Stopping:
         if taken is None and now < self._until:
             return self
         if taken is None:
-            self._stop.abandon()
+            self.abandon()
         # systemd has the unit's own stop commands and time-outs; a grace period more and we go on ourselves.
         return _Waiting(now + victim.grace) if taken else _Terminating(now + victim.grace)
+
+    def abandon(self) -> None:
+        """Systemd's answer is of no use any more."""
+        self._stop.abandon()
 
 
 class _Waiting:
@@ -162,6 +166,8 @@ class LocalEvictions:
             progress[key] = EvictionProgress(done=not victim.pids())
             if progress[key].done:
                 del self._victims[key]
+                if isinstance(after, _Stopping):
+                    after.abandon()
         return progress
 
 

@@ -57,14 +57,15 @@ class FileJournal:
         self._encoder = msgspec.json.Encoder()
 
     def load(self) -> JournalRecord | None:
-        """Return the stored record; None when there is none or it cannot be understood. OSError when it cannot be read."""
+        """Return the stored record; None when there is none or it cannot be read or understood (see `complaint`)."""
         self.complaint = ""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            raw = self._read()
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            raw = file.read()
+        except OSError as error:
+            self._set_aside(f"cannot be read ({error.strerror})")
+            return None
         try:
             version = msgspec.json.decode(raw, type=_Header).version
             if version != VERSION:
@@ -93,6 +94,16 @@ class FileJournal:
         finally:
             os.close(descriptor)
         os.rename(temporary, self.path)
+
+    def _read(self) -> bytes:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            chunks = []
+            while chunk := os.read(descriptor, 1 << 20):
+                chunks.append(chunk)
+            return b"".join(chunks)
+        finally:
+            os.close(descriptor)
 
     def _set_aside(self, fault: str) -> None:
         number = 1

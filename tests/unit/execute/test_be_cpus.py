@@ -138,3 +138,11 @@ def test_v2_writes_the_parent_alone_and_empties_it_again(tmp_path):
     bench.cycle(uncpus())
     assert sets(bench) == ["", ""]
     assert bench.journal.load().entries == ()
+
+
+def test_kubelet_that_hands_out_cpus_itself_is_not_hindered(bench):
+    bench.kubelet_owned = True
+    bench.standing = Standing(exclusive_cpus=(0,))
+    receipts = [each for each in bench.cycle(cpus("1")) if each.action is not None]
+    assert [each.result for each in receipts] == [Result.REFUSED, Result.APPLIED, Result.APPLIED]
+    assert sets(bench) == ["1-3", "1-3"]

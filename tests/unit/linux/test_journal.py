@@ -70,7 +70,17 @@ def test_file_that_is_not_ours_to_understand_is_moved_aside(journal, raw, word):
     assert journal.complaint == ""
 
 
-def test_link_in_its_place_is_not_followed(journal, tmp_path):
+@pytest.mark.parametrize("make", [os.mkdir, lambda path: os.symlink("/etc/hostname", path)])
+def test_directory_or_link_in_its_place_is_moved_aside(journal, make):
+    journal.path.parent.mkdir(mode=0o700)
+    make(journal.path)
+    assert journal.load() is None
+    assert "cannot be read" in journal.complaint
+    journal.save(RECORD)
+    assert journal.load() == RECORD
+
+
+def test_link_in_the_new_ones_place_is_not_followed(journal, tmp_path):
     journal.save(RECORD)
     target = tmp_path / "precious"
     target.write_text("precious")

@@ -99,3 +99,12 @@ def test_eviction_stops_the_unit_and_is_done_when_no_process_is_left(machine, tm
     tree.set_pids("job.service")
     assert evictions.poll(1.0)["default/job"].done is True
     assert evictions.poll(1.0) == {}
+
+
+def test_unit_that_ends_by_itself_needs_no_answer(machine, tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("job.service", pids=(2_000_000_000,))
+    evictions = LocalEvictions(tree, machine.answers("/job.service"))
+    assert evictions.begin(evict("default/job"), Workload(name="job", qos=QoS.BE, cgroup="job.service"), 0.0) == ""
+    tree.remove("job.service")
+    assert evictions.poll(1.0)["default/job"].done is True
