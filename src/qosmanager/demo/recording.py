@@ -1,10 +1,11 @@
 """A recording of the demo's managed part: the snapshots that were decided on, and what was measured beside them.
 
-In and out: one JSON file. The package ships `recording/managed.json`, made with `qosmanager demo --save FILE` on real cgroups.
+In and out: one gzipped JSON file. The package ships `recording.json.gz`, made with `qosmanager demo --save FILE` on real cgroups.
 """
 
 from __future__ import annotations
 
+import gzip
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,9 +44,14 @@ class Recording(Struct, frozen=True, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write the file. Raises OSError."""
-        path.write_bytes(msgspec.json.encode(self))
+        path.write_bytes(gzip.compress(msgspec.json.encode(self), mtime=0))
+
+    @classmethod
+    def parse(cls, data: bytes) -> Recording:
+        """Read a file's content. Raises OSError, msgspec.DecodeError."""
+        return msgspec.json.decode(gzip.decompress(data), type=cls)
 
 
 def shipped() -> Recording:
     """Return the recording that comes with the package."""
-    return msgspec.json.decode((files("qosmanager.demo") / "recording.json").read_bytes(), type=Recording)
+    return Recording.parse((files("qosmanager.demo") / "recording.json.gz").read_bytes())

@@ -100,7 +100,7 @@ def recorded(outcome: Outcome) -> Recording:
     """Return what the demo has measured, to be decided again elsewhere."""
     return Recording(
         version=__version__,
-        machine=f"{os.cpu_count()} CPUs, Linux {platform.release()}",
+        machine=f"{os.cpu_count()} CPUs, Linux {'.'.join(platform.release().split('.')[:2])}",
         settings=load_settings(CONFIG, "demo"),
         note=SETTINGS,
         slo=SLO,

@@ -98,9 +98,10 @@ def _head(now: Now) -> RenderableType:
     grid.add_column()
     grid.add_column(justify="right")
     grid.add_row(
-        Text.assemble((f"{now.stage.part}", "bold cyan"), f"  {now.stage.name}", ("  " + now.stage.what, "dim")),
+        Text.assemble((now.stage.part, "bold cyan"), f": {now.stage.name}"),
         Text(f"stage {now.index}/{now.count}, {now.left:.0f} s left", style="dim"),
     )
+    grid.add_row(Text(now.stage.what, style="dim", overflow="ellipsis", no_wrap=True))
     return Panel(grid, title="qosmanager demo", title_align="left", border_style="cyan", subtitle=now.settings, subtitle_align="left")
 
 
