@@ -17,9 +17,10 @@ OwnLimit = Callable[[str], float | None]
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds."""
+    """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's."""
 
     wall: float
+    cpus: float
     gap: float
     growth_threshold: float
     monotonic: Callable[[], float]

@@ -64,7 +64,9 @@ class PodTracker:
         if limits:
             self._observed.sample(now, conditions.gap, self._cpu.stall_average)
             if workload.qos is QoS.LSE:
-                self._exclusive = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
+                own = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
+                # A group with all CPUs of the node was given none of its own.
+                self._exclusive = own if len(own) < conditions.cpus else ()
         return Pod(
             name=workload.name,
             qos=workload.qos,

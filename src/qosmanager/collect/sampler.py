@@ -133,6 +133,7 @@ class Sampler:
         sources = self._sources
         conditions = Conditions(
             wall=sources.clock.wall(),
+            cpus=self._node.node.cpus if self._node.node else 0.0,
             gap=self._gap,
             growth_threshold=self._growth_threshold,
             monotonic=sources.clock.monotonic,

@@ -41,6 +41,12 @@ class CpuFiles(Protocol):
     def close(self) -> None: ...
 
 
+def _cores(quota: bytes, period: bytes) -> float:
+    if int(period) <= 0:
+        raise ValueError(f"a quota's period is not {period!r}")
+    return int(quota) / int(period)
+
+
 class CpuFilesV2:
     """cpu.stat, cpu.max, cpu.weight."""
 
@@ -64,7 +70,7 @@ class CpuFilesV2:
         fields = self._max.read().split()
         if len(fields) != 2:
             raise ValueError(f"cpu.max is not in its form: {fields!r}")
-        return math.inf if fields[0] == b"max" else int(fields[0]) / int(fields[1])
+        return math.inf if fields[0] == b"max" else _cores(fields[0], fields[1])
 
     def weight(self) -> float | None:
         # kubelet's own conversion of shares 2..262144 to weights 1..10000, backwards.
@@ -104,9 +110,9 @@ class CpuFilesV1:
         return int(fields[1]), int(fields[3])
 
     def quota(self) -> float:
-        quota = int(self._quota.read())
-        self._limited = quota > 0
-        return quota / int(self._period.read()) if quota > 0 else math.inf
+        quota = self._quota.read()
+        self._limited = int(quota) > 0
+        return _cores(quota, self._period.read()) if self._limited else math.inf
 
     def weight(self) -> float | None:
         shares = int(self._shares.read())

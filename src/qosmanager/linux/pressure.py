@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import isfinite
 
 from qosmanager.collect.readings import Stall
 from qosmanager.linux.attempt import attempt
@@ -19,7 +20,10 @@ def parse_stall(content: bytes, kind: bytes = b"some") -> Stall:
     total = fields[-1]
     if not total.startswith(b"total="):
         raise ValueError(f"no total in a pressure file's line: {line!r}")
-    return Stall(float(fields[1][6:]), int(total[6:]) / 1e6)
+    average = float(fields[1][6:])
+    if not isfinite(average):
+        raise ValueError(f"no number in a pressure file's line: {line!r}")
+    return Stall(average, int(total[6:]) / 1e6)
 
 
 class NodeStalls:

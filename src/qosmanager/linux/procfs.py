@@ -6,6 +6,7 @@ In: bytes of a file. Out: typed values in seconds, bytes and counts; ValueError 
 from __future__ import annotations
 
 import os
+from math import isfinite
 from typing import NamedTuple
 
 from qosmanager.linux.flat_keyed import counter
@@ -78,7 +79,7 @@ def parse_meminfo(content: bytes) -> MemoryInfo:
 def parse_loadavg(content: bytes) -> float:
     """Read the 1-minute load."""
     fields = content.split()
-    if len(fields) < 3:
+    if len(fields) < 3 or not isfinite(float(fields[0])):
         raise ValueError(f"/proc/loadavg is not in its form: {content[:60]!r}")
     return float(fields[0])
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from qosmanager.model.snapshot import CpuId
 
+MOST = 1 << 16  # more CPUs than any kernel knows; a list that goes beyond is no list
+
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Read the kernel's list format ("0-3,8"); empty text is no CPUs. Raises ValueError."""
@@ -13,7 +15,10 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     for part in text.strip().split(","):
         if part:
             low, dash, high = part.partition("-")
-            cpus.update(range(int(low), int(high) + 1) if dash else (int(low),))
+            first, last = int(low), int(high if dash else low)
+            if not 0 <= first <= last < MOST:
+                raise ValueError(f"no list of CPUs: {text[:60]!r}")
+            cpus.update(range(first, last + 1))
     return tuple(sorted(cpus))
 
 

@@ -406,6 +406,12 @@ def test_exclusive_cpus_of_lse_pods(tmp_path):
     assert pods["api"].exclusive_cpus == ()
 
 
+def test_an_lse_pod_with_every_cpu_has_none_of_its_own(tmp_path):
+    bench = Bench(tmp_path, (rule("dpdk", "fast/dpdk", QoS.LSE),))
+    bench.kernel.add("fast/dpdk", cpuset_cpus="0-3")
+    assert bench.pod("dpdk").exclusive_cpus == ()
+
+
 def test_other_rules_go_on_without_a_break(bench):
     bench.sampler.sample()
     step(bench)
