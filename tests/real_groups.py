@@ -53,6 +53,10 @@ class RealGroups:
         group = self.path(name)
         for directory in self._directories(group):
             os.makedirs(directory, exist_ok=True)
+        if self.kernel.version("cpu") == 2:
+            # v2 gives a group's files to its parent to enable; only groups without processes of their own can.
+            above = self.kernel.directory("cpu", os.path.dirname(group))
+            Path(above, "cgroup.subtree_control").write_text("+cpu +cpuset +memory")
         if self.kernel.version("cpuset") == 1:
             above = os.path.dirname(group)
             for file in ("cpuset.cpus", "cpuset.mems"):
@@ -88,6 +92,16 @@ class RealGroups:
         began, before = time.monotonic(), self._cpu_seconds(name)
         time.sleep(seconds)
         return (self._cpu_seconds(name) - before) / (time.monotonic() - began)
+
+    def end(self, name: str) -> None:
+        """The group ends, with what runs in it; it may be added again."""
+        inside = set(self.kernel.pids("cpu", self.path(name)))
+        for process in self._processes:
+            if process.pid in inside:
+                process.kill()
+                process.wait()
+        for directory in self._directories(self.path(name)):
+            _rmdir(directory)
 
     def remove(self) -> None:
         for process in self._processes:
