@@ -63,7 +63,7 @@ class Demo:
         return found
 
     def groups(self):
-        return [str(path) for path in ROOT.rglob(f"{PREFIX}{self.process.pid}")]
+        return Groups.found(Hierarchies.probe(ROOT), f"{PREFIX}{self.process.pid}").left()
 
 
 @pytest.fixture
@@ -86,14 +86,14 @@ def start():
 def test_the_whole_demo_measures_three_parts_puts_all_back_and_leaves_nothing(start, tmp_path):
     demo = start("--duration", "20", "--save", str(tmp_path / "recording"))
     assert demo.end() == 0, demo.said
-    for part in (
+    for words in (
         "LS alone, quiet",
         "BE unmanaged, surge",
         "BE managed, memory runs out",
         "CPUSuppress set_be_cpu_limit",
         "What it came to",
     ):
-        assert part in demo.said
+        assert words in demo.said
     assert "changed by the agent while it ran; different now: none" in demo.said
     assert " 0 of them changed" not in demo.said
     assert (tmp_path / "recording").stat().st_size > 0

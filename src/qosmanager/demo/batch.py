@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import mmap
 import signal
 import time
 
 from qosmanager.demo.bounded import end_after, end_with_parent
 
 MIB = 1024 * 1024
+_HELD = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE  # really held at once, not only when it is written
 _STEP = 0.1  # seconds between two steps of growth
 
 
@@ -33,7 +35,8 @@ def grow(rate: float) -> None:
         due = (time.monotonic() - started) * rate
         chunk = int((due - size) * MIB)
         size = due
-        held.append(b"\x01" * max(0, chunk))  # written, so that it is really held
+        if chunk > 0:
+            held.append(mmap.mmap(-1, chunk, flags=_HELD))
         time.sleep(_STEP)
 
 

@@ -15,7 +15,7 @@ from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.model.workload import CgroupFile
 
 PREFIX = "qosmanager-demo-"
-CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "unified")
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio", "unified")
 _NEEDED = ("cpu", "cpuacct", "memory")
 # Every file that the agent may write, in either version of the controller.
 _WRITABLE = {

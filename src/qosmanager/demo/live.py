@@ -158,7 +158,8 @@ class LiveDemo:
     def _grow(self, stage: Stage) -> None:
         """Start the pod that would fill the memory a little after the middle of the stage."""
         self._groups.add(GROWER)
-        self._before |= {file: value for file, value in self._groups.values().items() if f"/{GROWER}/" in file}
+        if self._agent is not None:
+            self._before |= {file: value for file, value in self._groups.values().items() if f"/{GROWER}/" in file}
         rate = min(MAX_GROWTH, MEMORY / 2**20 / (stage.seconds * FULL_AFTER))
         self._start("grow", GROWER, "--rate", f"{rate:.0f}")
 

@@ -47,12 +47,12 @@ def stages(seconds: float, quiet: float, surge: float) -> tuple[Stage, ...]:
     return (
         stage(ALONE, QUIET, 8, quiet, "the service has the machine to itself"),
         stage(ALONE, SURGE, 8, surge, "more requests, still alone"),
-        stage(UNMANAGED, QUIET, 8, quiet, "batch work beside it, equal weights, nobody manages"),
+        stage(UNMANAGED, QUIET, 7, quiet, "batch work beside it, equal weights, nobody manages"),
         stage(UNMANAGED, SURGE, 8, surge, "more requests, batch work takes what it can"),
-        stage(UNMANAGED, MEMORY, 10, quiet, "one batch pod takes more and more memory, until the kernel kills"),
-        stage(MANAGED, QUIET, 16, quiet, "qosmanager runs: batch gets what the service leaves"),
-        stage(MANAGED, SURGE, 18, surge, "more requests: pressure rises, batch is held tighter"),
-        stage(MANAGED, CALM, 8, quiet, "fewer requests: batch gets room again, slowly"),
+        stage(UNMANAGED, MEMORY, 14, quiet, "one batch pod takes more and more memory, until the kernel kills"),
+        stage(MANAGED, QUIET, 15, quiet, "qosmanager runs: batch gets what the service leaves"),
+        stage(MANAGED, SURGE, 17, surge, "more requests: pressure rises, batch is held tighter"),
+        stage(MANAGED, CALM, 7, quiet, "fewer requests: batch gets room again, slowly"),
         stage(MANAGED, MEMORY, 24, quiet, "one batch pod takes more and more memory, until it is evicted"),
     )
 
