@@ -323,7 +323,10 @@ def test_observing_reports_a_round_and_changes_nothing_for_the_others():
 
 @pytest.mark.parametrize(
     "wanted",
-    [Settings(cpu_evict=CpuEvictSettings(mode=Mode.OFF)), Settings(plugins=tuple(plugin for plugin in Plugin if plugin is not Plugin.CPU_EVICT))],
+    [
+        Settings(cpu_evict=CpuEvictSettings(mode=Mode.OFF)),
+        Settings(plugins=tuple(plugin for plugin in Plugin if plugin is not Plugin.CPU_EVICT)),
+    ],
 )
 def test_switched_off_nobody_is_evicted(wanted):
     assert victims(wanted=wanted) == []
