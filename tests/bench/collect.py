@@ -40,8 +40,7 @@ class SteadyClock:
 class NoLatencies:
     def watch(self, workloads: tuple[Workload, ...]) -> None: ...
 
-    def latest(self, key: str) -> PodLatency | None:
-        return None
+    def latest(self, key: str) -> PodLatency | None: ...
 
 
 def groups(base: str, pods: int) -> list[str]:
@@ -74,6 +73,10 @@ def remove(paths: list[str]) -> None:
             (mount / path).rmdir()
 
 
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
 def measure(base: str) -> None:
     hierarchies = Hierarchies.probe(ROOT)
     tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
@@ -91,9 +94,9 @@ def measure(base: str) -> None:
         took.append((time.perf_counter() - begin) * 1000)
         time.sleep(1)
     took.sort()
-    print(f"{len(snapshot.pods)} pods: median {statistics.median(took):.2f} ms, p95 {took[int(0.95 * len(took))]:.2f}, max {took[-1]:.2f}")
-    print(f"descriptors {len(os.listdir('/proc/self/fd'))}, history {sampler.cache.size() / 1024:.0f} KiB")
-    print(f"rss grew by {(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024:.1f} MiB")
+    say(f"{len(snapshot.pods)} pods: median {statistics.median(took):.2f} ms, p95 {took[int(0.95 * len(took))]:.2f}, max {took[-1]:.2f}")
+    say(f"descriptors {len(os.listdir('/proc/self/fd'))}, history {sampler.cache.size() / 1024:.0f} KiB")
+    say(f"rss grew by {(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024:.1f} MiB")
 
 
 def main() -> None:
