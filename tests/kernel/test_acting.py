@@ -172,8 +172,9 @@ def test_smallest_weight_unless_idle(agent):
 
 
 def test_oom_scores_are_raised_and_put_back(agent):
-    (process,) = agent.groups.busy("be")
+    agent.groups.add("be/one")
     agent.groups.add("be/job")
+    (process,) = agent.groups.busy("be/one")
     inner = agent.groups.start("be/job", sys.executable, "-c", "import time; time.sleep(60)")
     score = Path(f"/proc/{process.pid}/oom_score_adj")
     before = int(score.read_text())
