@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from msgspec import Struct
@@ -64,5 +65,5 @@ def limits(cycles: list[Cycle]) -> list[float]:
 
 def reversals(values: list[float]) -> int:
     """Count the changes of direction of a sequence."""
-    moves = [after - before for before, after in zip(values, values[1:], strict=False) if after != before]
-    return sum(one * other < 0 for one, other in zip(moves, moves[1:], strict=False))
+    moves = [after - before for before, after in itertools.pairwise(values) if after != before]
+    return sum(one * other < 0 for one, other in itertools.pairwise(moves))
