@@ -70,6 +70,28 @@ class Reporter:
         self._board.event("cycle_failed", "node", f"{type(error).__name__}: {error}")
 
 
+class ProblemWatch:
+    """Says what of the declarations and of the node cannot be followed, once for each change."""
+
+    def __init__(self, board: Board, problems: Callable[[], tuple[str, ...]]) -> None:
+        self._board = board
+        self._problems = problems
+        self._known: tuple[str, ...] = ()
+
+    def look(self) -> None:
+        problems = self._problems()
+        if problems == self._known:
+            return
+        for problem in problems:
+            if problem not in self._known:
+                _LOG.warning(pairs("Problem", problem=problem))
+                self._board.event("problem", "declarations", problem)
+        for problem in self._known:
+            if problem not in problems:
+                _LOG.info(pairs("ProblemOver", problem=problem))
+        self._known = problems
+
+
 class Reloader:
     """Takes the files anew after SIGHUP or when one has changed; a refused file leaves what is in force in force."""
 
@@ -117,7 +139,7 @@ def taken_over(adopted: Adopted) -> State:
     return replace(state, bursts=(), watches=(), be_limit=adopted.be_limit, be_cpus=adopted.be_cpus, be_observed=False)
 
 
-def run_until_signal(runner: Runner, reloader: Reloader) -> int:
+def run_until_signal(runner: Runner, reloader: Reloader, watch: ProblemWatch) -> int:
     """Run cycles until SIGTERM or SIGINT; SIGHUP reloads. Return the signal's number."""
     caught = [0]
 
@@ -128,12 +150,16 @@ def run_until_signal(runner: Runner, reloader: Reloader) -> int:
     def reload(_: int, __: FrameType | None) -> None:
         reloader.asked = True
 
+    def between() -> None:
+        reloader.look()
+        watch.look()
+
     previous = {
         number: signal.signal(number, handler)
         for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload))
     }
     try:
-        runner.run(reloader.look)
+        runner.run(between)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

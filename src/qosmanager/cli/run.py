@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 import qosmanager
-from qosmanager.cli.daemon import Reloader, Reporter, Sources, leave, run_until_signal, taken_over
+from qosmanager.cli.daemon import ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
 from qosmanager.config.settings import Settings
@@ -111,7 +111,7 @@ def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> 
     step = Step(
         before=state, after=record.state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings
     )
-    click.echo(plan_text(step))
+    click.echo(plan_text(step), nl=False)
 
 
 class _Silent:
@@ -149,7 +149,7 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
 
     reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules)
     _LOG.info(pairs("Started", version=qosmanager.__version__, pid=os.getpid(), http=url, dry_run=options.dry_run, on_stop=options.on_stop))
-    number = run_until_signal(runner, reloader)
+    number = run_until_signal(runner, reloader, ProblemWatch(board, lambda: measured.readings.problems))
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state
 

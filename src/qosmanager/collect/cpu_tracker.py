@@ -6,7 +6,7 @@ import math
 
 from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace, why
 from qosmanager.collect.metric_cache import PodHistory
-from qosmanager.collect.rates import FIRST, GAP, RESET, ThrottleWindow, rise
+from qosmanager.collect.rates import ABSURD, FIRST, GAP, MOST_CORES, RESET, ThrottleWindow, rise
 from qosmanager.collect.readings import GroupGoneError, GroupReader, GroupReaders
 from qosmanager.model.qos import is_latency_sensitive
 from qosmanager.model.snapshot import PodCpu
@@ -131,6 +131,8 @@ class CpuTracker:
             return None, None
         before, self._last = self._last, (now, counters.usage)
         usage, reason = _rate(before, self._last, gap)
+        if usage is not None and usage > MOST_CORES:
+            usage, reason = None, ABSURD
         self._missing.note("cpu.usage", reason)
         if counters.periods is None or counters.throttled is None:
             self._missing.note("cpu.throttled", "the group has no cpu controller")

@@ -7,6 +7,8 @@ from collections import deque
 WINDOW = 0.95  # seconds: a throttling window holds at least this, and at least two samples, however short the cycle
 FIRST = "a rate needs two samples"
 RESET = "the counter began anew"
+ABSURD = "the counter rose faster than any machine counts"
+MOST_CORES = 8192.0  # the most CPUs that a Linux kernel can have
 GAP = "a rate across a gap in measuring says nothing about now"
 
 
