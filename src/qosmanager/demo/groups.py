@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 
 from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.model.workload import CgroupFile
@@ -49,6 +50,11 @@ class Groups:
         self._controllers = tuple(c for c in CONTROLLERS if hierarchies.version(c) is not None)
         self._groups: list[str] = []
         self.name = name
+
+    @property
+    def root(self) -> Path:
+        """The cgroup root that the groups lie under."""
+        return self._hierarchies.root
 
     @classmethod
     def create(cls, hierarchies: Hierarchies, memory: int) -> Groups:

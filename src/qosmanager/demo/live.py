@@ -1,13 +1,12 @@
 """The demo on this machine: groups, workloads, load, agent, and the stages in their order.
 
-In: hierarchies whose groups can be written, how long, where to show. Out: what was measured and the proof that all was put back. Everything
+In: the bounded group, the stages, where to show. Out: what was measured and the proof that all was put back. Everything
 that was started is ended and removed, however it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import shutil
 import tempfile
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,9 +23,7 @@ from qosmanager.demo.groups import Groups
 from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Service, busy_seconds, cpu_seconds, end, start
 from qosmanager.demo.recording import Frame
 from qosmanager.demo.story import ALONE, MANAGED, SETTLE, Interrupted, Measured, Now, Proof, Stage, percentile, proof
-from qosmanager.linux.cgroup import Hierarchies
-from qosmanager.views.decisions import Entry
-from qosmanager.views.status import Status
+from qosmanager.demo.watch import Watch
 
 MEMORY = 1024**3
 CRUNCHERS = 3
@@ -58,20 +54,6 @@ workloads:
 """
 
 
-class _Decisions(Struct, frozen=True):
-    """The answer of /decisions."""
-
-    decisions: tuple[Entry, ...]
-
-
-class _Reading(Struct, frozen=True, kw_only=True):
-    """The answer of /snapshot."""
-
-    cycle: int
-    wall: float
-    snapshot: msgspec.Raw
-
-
 class Outcome(Struct, frozen=True, kw_only=True):
     """What the demo has to say at its end."""
 
@@ -84,23 +66,21 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class LiveDemo:
     """One run. `show` is told of every moment; `stopping` tells whether to end."""
 
-    def __init__(self, hierarchies: Hierarchies, show: Callable[[Now], None], stopping: Callable[[], bool]) -> None:
-        self._hierarchies = hierarchies
+    def __init__(self, groups: Groups, show: Callable[[Now], None], stopping: Callable[[], bool]) -> None:
+        self._groups = groups
         self._show = show
         self._stopping = stopping
         self._directory = Path(tempfile.mkdtemp(prefix="qosmanager-demo-"))
         self._ending = contextlib.ExitStack()
+        self._ending.callback(groups.remove)
         self._ending.callback(shutil.rmtree, self._directory, ignore_errors=True)
         self._measured: list[Measured] = []
-        self._frames: list[Frame] = []
         self._history: deque[float | None] = deque(maxlen=30)
         self._window: deque[tuple[float, list[float]]] = deque()
+        self._trouble: list[str] = []
         self._before: dict[str, str] = {}
         self._during: dict[str, str] = {}
-        self._agent: Agent | None = None
-        self._status: Status | None = None
-        self._decisions: tuple[Entry, ...] = ()
-        self._evicted: set[int] = set()
+        self._watch: Watch | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -109,9 +89,7 @@ class LiveDemo:
         self._ending.close()
 
     def run(self, story: tuple[Stage, ...]) -> Outcome:
-        """Run the stages. Raises Interrupted, ProcessError, GroupsError, OSError; leaving the context then cleans up."""
-        self._groups = Groups.create(self._hierarchies, MEMORY)
-        self._ending.callback(self._groups.remove)
+        """Run the stages. Raises Interrupted, ProcessError, OSError; leaving the context then cleans up."""
         for child, parent in ((LS, False), (BATCH, True)):
             self._groups.add(child, parent=parent)
         service = Service(self._groups, LS, _LIFE)
@@ -138,12 +116,14 @@ class LiveDemo:
             self._during |= self._groups.values()
         notes = self._notes()
         self._load.drain()
+        frames = self._watch.frames if self._watch else []
         self._stop_agent()
+        notes += self._trouble
         return Outcome(
             measured=tuple(self._with_latencies(each) for each in self._measured),
             proof=proof(self._before, self._during, self._groups.values()),
             notes=notes,
-            frames=tuple(self._frames),
+            frames=tuple(frames),
         )
 
     def _warm_up(self, stage: Stage) -> None:
@@ -158,7 +138,7 @@ class LiveDemo:
     def _grow(self, stage: Stage) -> None:
         """Start the pod that would fill the memory a little after the middle of the stage."""
         self._groups.add(GROWER)
-        if self._agent is not None:
+        if self._watch is not None:
             self._before |= {file: value for file, value in self._groups.values().items() if f"/{GROWER}/" in file}
         rate = min(MAX_GROWTH, MEMORY / 2**20 / (stage.seconds * FULL_AFTER))
         self._start("grow", GROWER, "--rate", f"{rate:.0f}")
@@ -172,25 +152,26 @@ class LiveDemo:
         config.write_text(CONFIG, encoding="utf-8")
         workloads.write_text(WORKLOADS.format(group=self._groups.name, port=port, slo=SLO), encoding="utf-8")
         options = ["--config", str(config), "--workloads", str(workloads), "--node-cgroup", self._groups.name]
-        options += ["--cgroup-root", str(self._hierarchies.root)]
-        self._agent = Agent(self._directory, options)
+        options += ["--cgroup-root", str(self._groups.root)]
+        self._watch = Watch(Agent(self._directory, options))
         self._ending.callback(self._stop_agent)
         deadline = time.monotonic() + STARTUP
-        while self._ask("/status") is None:
+        while not self._watch.answers():
             if time.monotonic() > deadline:
                 raise ProcessError(f"the agent has not answered within {STARTUP:.0f} s")
             self._wait(TICK)
 
     def _stop_agent(self) -> None:
-        if self._agent is not None:
-            agent, self._agent = self._agent, None
-            agent.stop()
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            self._trouble.extend(watch.stop())
 
     def _measure(self, stage: Stage, index: int, count: int) -> None:
         self._load.stage(stage.key, stage.rate)
         began = time.monotonic()
         cpu, others = self._cpu(), self._others()
         kills = self._groups.kernel_kills()
+        watch = self._watch
         shown = (began, *cpu)
         ls_cores = be_cores = None
         while (passed := time.monotonic() - began) < stage.seconds:
@@ -200,22 +181,23 @@ class LiveDemo:
                 ls_cores, be_cores = ((now[i] - shown[i]) / (now[0] - shown[0]) for i in (1, 2))
                 shown = now
                 self._take_latencies(now[0])
-            self._poll(stage)
+            if watch is not None:
+                watch.look(stage)
             self._show(
                 Now(
                     stage=stage,
                     index=index,
                     count=count,
                     left=max(0.0, stage.seconds - (now[0] - began)),
-                    settings=SETTINGS if self._agent else "",
+                    settings=SETTINGS if watch else "",
                     p50=percentile(self._recent(), 50),
                     p99=percentile(self._recent(), 99),
                     slo=SLO,
                     history=tuple(self._history),
                     ls_cores=ls_cores,
                     be_cores=be_cores,
-                    status=self._status,
-                    decisions=self._decisions,
+                    status=watch.status if watch else None,
+                    decisions=watch.decisions if watch else (),
                 )
             )
         took = time.monotonic() - began
@@ -230,7 +212,7 @@ class LiveDemo:
                 ls_cores=(after[0] - cpu[0]) / took,
                 be_cores=(after[1] - cpu[1]) / took,
                 other_cores=max(0.0, self._others() - others) / took,
-                evictions=self._new_evictions(),
+                evictions=watch.new_evictions() if watch else (),
                 kernel_kills=None if kills is None or killed is None else killed - kills,
             )
         )
@@ -251,7 +233,7 @@ class LiveDemo:
 
     def _others(self) -> float:
         """CPU time (s) that is neither the groups' nor that of the demo's own hands."""
-        hands = [os.getpid(), self._load.process.pid, *([self._agent.process.pid] if self._agent else [])]
+        hands = [os.getpid(), self._load.process.pid, *([self._watch.agent.process.pid] if self._watch else [])]
         return busy_seconds() - self._groups.cpu_seconds("") - sum(cpu_seconds(pid) for pid in hands)
 
     def _take_latencies(self, now: float) -> None:
@@ -264,44 +246,11 @@ class LiveDemo:
     def _recent(self) -> list[float]:
         return [value for _, values in self._window for value in values]
 
-    def _poll(self, stage: Stage) -> None:
-        if self._agent is None:
-            return
-        self._agent.check()
-        answer = self._ask("/status")
-        if answer is not None:
-            self._status = msgspec.json.decode(answer, type=Status)
-        answer = self._ask("/decisions?last=100")
-        if answer is not None:
-            self._decisions = msgspec.json.decode(answer, type=_Decisions).decisions
-        answer = self._ask("/snapshot")
-        if answer is not None:
-            reading = msgspec.json.decode(answer, type=_Reading)
-            if not self._frames or self._frames[-1].cycle != reading.cycle:
-                self._frames.append(Frame.of(stage, reading.cycle, reading.wall, bytes(reading.snapshot)))
-
-    def _ask(self, path: str) -> bytes | None:
-        assert self._agent is not None
-        self._agent.check()
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._agent.port, timeout=2.0)) as connection:
-            try:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                body = answer.read()
-            except (OSError, http.client.HTTPException):
-                return None
-            return body if answer.status == 200 else None
-
-    def _new_evictions(self) -> tuple[str, ...]:
-        new = [e for e in self._decisions if e.kind == "evict" and e.result == "applied" and e.number not in self._evicted]
-        self._evicted.update(entry.number for entry in new)
-        return tuple(f"{entry.plugin} {entry.subject}: {entry.reason}" for entry in new)
-
     def _notes(self) -> list[str]:
         notes = [f"evicted by {eviction}" for stage in self._measured for eviction in stage.evictions]
-        if self._agent is not None:
+        if self._watch is not None:
             with contextlib.suppress(OSError):
-                seconds, lived, memory = self._agent.cost()
+                seconds, lived, memory = self._watch.agent.cost()
                 notes.append(f"the agent itself: {seconds / lived:.3f} cores over {lived:.0f} s, {memory / 2**20:.0f} MiB")
         others = max(stage.other_cores for stage in self._measured)
         if others > OTHERS_MATTER * (os.cpu_count() or 1):

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from qosmanager import __version__
 from qosmanager.config.parse import load_settings
-from qosmanager.demo.groups import GroupsError, remove_stale
-from qosmanager.demo.live import CONFIG, SETTINGS, SLO, LiveDemo, Outcome
+from qosmanager.demo.groups import Groups, GroupsError, remove_stale
+from qosmanager.demo.live import CONFIG, MEMORY, SETTINGS, SLO, LiveDemo, Outcome
 from qosmanager.demo.recorded import RECORDED_SECONDS, RecordedDemo
 from qosmanager.demo.recording import Recording, shipped
 from qosmanager.demo.screen import closing
@@ -78,8 +78,13 @@ def _measured_here(console: Console, show: Show, stop: Stop, options: Options) -
     for name in remove_stale(hierarchies):
         console.print(f"removed {name}, left behind by a demo that was killed", highlight=False)
     cpus = min(MAX_CPUS, os.cpu_count() or 1)
-    with LiveDemo(hierarchies, show.moment, stop.asked) as demo, show:
-        outcome = demo.run(stages(options.seconds or DEFAULT_SECONDS, QUIET * cpus, SURGE * cpus))
+    groups = Groups.create(hierarchies, MEMORY)
+    try:
+        with LiveDemo(groups, show.moment, stop.asked) as demo, show:
+            outcome = demo.run(stages(options.seconds or DEFAULT_SECONDS, QUIET * cpus, SURGE * cpus))
+    finally:
+        for directory in groups.left():
+            console.print(f"could not remove {directory}", highlight=False)
     console.print(closing(outcome.measured, outcome.notes, outcome.proof))
     if options.save is not None:
         recorded(outcome).save(options.save)
