@@ -184,20 +184,11 @@ class LiveDemo:
             if watch is not None:
                 watch.look(stage)
             self._show(
-                Now(
-                    stage=stage,
-                    index=index,
-                    count=count,
+                replace(
+                    self._now(stage, index, count),
                     left=max(0.0, stage.seconds - (now[0] - began)),
-                    settings=SETTINGS if watch else "",
-                    p50=percentile(self._recent(), 50),
-                    p99=percentile(self._recent(), 99),
-                    slo=SLO,
-                    history=tuple(self._history),
                     ls_cores=ls_cores,
                     be_cores=be_cores,
-                    status=watch.status if watch else None,
-                    decisions=watch.decisions if watch else (),
                 )
             )
         took = time.monotonic() - began
@@ -215,6 +206,22 @@ class LiveDemo:
                 evictions=watch.new_evictions() if watch else (),
                 kernel_kills=None if kills is None or killed is None else killed - kills,
             )
+        )
+
+    def _now(self, stage: Stage, index: int, count: int) -> Now:
+        watch, recent = self._watch, self._recent()
+        return Now(
+            stage=stage,
+            index=index,
+            count=count,
+            left=stage.seconds,
+            settings=SETTINGS if watch else "",
+            p50=percentile(recent, 50),
+            p99=percentile(recent, 99),
+            slo=SLO,
+            history=tuple(self._history),
+            status=watch.status if watch else None,
+            decisions=watch.decisions if watch else (),
         )
 
     def _with_latencies(self, each: Measured) -> Measured:

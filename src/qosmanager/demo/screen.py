@@ -111,7 +111,7 @@ def _measured(now: Now) -> RenderableType:
         grid.add_column(no_wrap=True)
     limit = now.status.be.limit if now.status else None
     style = "red" if now.p99 is not None and now.slo is not None and now.p99 > now.slo else "green"
-    latency = Text.assemble("p50 ", _number(now.p50), "  p99 ", (_number(now.p99), style), f" ms, objective {_number(now.slo)}")
+    latency = Text.assemble("p50 ", _number(now.p50), "  p99 ", (_number(now.p99), style), f" ms, SLO {_number(now.slo)}")
     grid.add_row(_heading("LS", now.ls_cores), latency, Text(_spark(now.history, now.slo), style=style))
     held = f"limit {limit:.2f} cores" if limit is not None else "no limit"
     pods = f", {now.status.be.pods} pods" if now.status else ""
@@ -149,12 +149,12 @@ def _pressure(status: Status | None) -> RenderableType:
 
 def _decided(now: Now) -> RenderableType:
     rows: list[Text] = []
-    for run in _runs(now.decisions)[-DECISIONS:]:
+    for run in reversed(_runs(now.decisions)[-DECISIONS:]):
         rows.extend(_two_lines(run))
     if not rows:
         rows.append(Text("nothing decided yet" if now.status else "nobody decides in this part", style="dim"))
     rows.extend(Text("") for _ in range(2 * DECISIONS - len(rows)))
-    return Panel(Group(*rows), title="decided, and why", title_align="left")
+    return Panel(Group(*rows), title="decided, and why (newest first)", title_align="left")
 
 
 def _runs(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -181,7 +181,9 @@ def _two_lines(run: list[Entry]) -> tuple[Text, Text]:
 
 
 def _terms(pressure: PressureView) -> Text:
-    return Text("  ".join(f"{name} {points:.1f}" for name, points in pressure.factors.items()), style="dim")
+    return Text(
+        "  ".join(f"{name} {points:.1f}" for name, points in pressure.factors.items()), style="dim", overflow="ellipsis", no_wrap=True
+    )
 
 
 def _bar(score: float, width: int = 20) -> str:
@@ -192,7 +194,7 @@ def _bar(score: float, width: int = 20) -> str:
 def _gauge(value: float | None, limit: float | None) -> Text:
     if value is None or not limit:
         return Text("")
-    return Text(f"{_bar(value / limit * 100)} of its limit", style="dim")
+    return Text(f"{_bar(value / limit * 100)}", style="dim")
 
 
 def _spark(history: tuple[float | None, ...], slo: float | None) -> str:

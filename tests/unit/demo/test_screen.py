@@ -41,12 +41,13 @@ def now(**fields):
 
 def test_the_screen_shows_measured_scored_decided_and_why():
     shown = text(live(now()))
-    for part in ("BE managed", "p50 3.1  p99 25.0 ms, objective 20.0", "limit 0.60 cores", "BE 0.58 cores", "30.0 HIGH", "usage 30.0"):
+    for part in ("BE managed", "p50 3.1  p99 25.0 ms, SLO 20.0", "limit 0.60 cores", "BE 0.58 cores", "30.0 HIGH", "usage 30.0"):
         assert part in shown
     rows = [row.strip("│ ") for row in shown.splitlines()]
-    limit = rows.index("08:00:01 CPUSuppress set_be_cpu_limit BE 0.60 cores  effective")
-    assert rows[limit + 1] == "target 0.6 = 1.2 x 0.5"
-    assert rows[limit + 2 : limit + 4] == ["08:00:01 MemoryEvict evict batch/crunch", "12 s left"]
+    newest = rows.index("08:00:01 MemoryEvict evict batch/crunch")
+    assert rows[newest + 1] == "12 s left"
+    assert rows[newest + 2] == "08:00:01 CPUSuppress set_be_cpu_limit BE 0.60 cores  effective"
+    assert rows[newest + 3] == "target 0.6 = 1.2 x 0.5"
     assert "shortened: syncPeriod 500ms" in shown
 
 
