@@ -84,13 +84,13 @@ def test_cpuset_holds_a_busy_group_on_its_cpu(agent):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU only")
     inner = agent.groups.add("be/pod")
+    original = agent.groups.text(inner, "cpuset.cpus")
     busy = agent.groups.busy("be/pod", 2)
     assert set(results(agent.cycle(cpus("1")))) == {Result.APPLIED}
     assert [os.sched_getaffinity(each.pid) for each in busy] == [{1}, {1}]
     assert agent.groups.cores("be", 1.0) < 1.15
     agent.cycle(cpus("0"))
     assert [os.sched_getaffinity(each.pid) for each in busy] == [{0}, {0}]
-    original = agent.groups.text(os.path.dirname(agent.groups.top) or "", "cpuset.cpus")
     agent.executor.restore_all()
     assert agent.groups.text(inner, "cpuset.cpus") == original
 
@@ -187,7 +187,19 @@ def test_oom_scores_are_raised_and_put_back(agent):
     assert int(score.read_text()) == before
 
 
-STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(1, flush=True)\nwhile True: time.sleep(1)"
+STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+
+
+def stubborn(groups, name):
+    """A process that ignores SIGTERM, from when this returns on."""
+    process = groups.start(name, sys.executable, "-c", STUBBORN)
+    deadline = time.monotonic() + 20
+    while True:
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        if int(status["SigIgn"], 16) & 1 << signal.SIGTERM - 1:
+            return process
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def finish(evictions, key, began):
@@ -213,16 +225,15 @@ def test_eviction_ends_a_process_that_takes_a_hint(agent):
 
 def test_eviction_ends_a_process_that_ignores_the_hint(agent):
     agent.groups.add("be/inner")
-    ready = agent.groups.start("be/inner", sys.executable, "-c", STUBBORN)
-    time.sleep(0.5)
+    process = stubborn(agent.groups, "be/inner")
     evictions = LocalEvictions(agent.groups.kernel, Systemd())
     job = Workload(name="be", qos=QoS.BE, cgroup=agent.groups.path("be"), grace=30.0)
     assert evictions.begin(evict("default/be", grace=1.0), job, 0.0) == ""
     evictions.poll(0.9)
     time.sleep(0.2)
-    assert ready.poll() is None
+    assert process.poll() is None
     evictions.poll(1.0)
-    assert ready.wait(10) == -signal.SIGKILL
+    assert process.wait(10) == -signal.SIGKILL
     finish(evictions, "default/be", 1.1)
 
 
@@ -231,10 +242,9 @@ def test_freezer_is_thawed_after_the_kill(agent):
         pytest.skip("the freezer is v2's here")
     group = agent.groups.path("be")
     # Without the unified group, so that cgroup.kill cannot be used.
-    process = agent.groups.start("be", sys.executable, "-c", STUBBORN)
+    process = stubborn(agent.groups, "be")
     if agent.groups.kernel.version("unified") is not None:
         Path(agent.groups.kernel.directory("unified", ""), "cgroup.procs").write_text(str(process.pid))
-    time.sleep(0.5)
     evictions = LocalEvictions(agent.groups.kernel, Systemd())
     job = Workload(name="be", qos=QoS.BE, cgroup=group)
     assert evictions.begin(evict("default/be", grace=0.0), job, 0.0) == ""

@@ -54,7 +54,7 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
     """Put every cgroup file and oom_score_adj back that the agent changed.
 
     Only files that still hold what the agent wrote, in the same cgroup of the same boot, are touched; what somebody else has
-    changed since is left alone. Refused while an agent runs.
+    changed since is left alone. Refused while an agent runs; with --if-expired that is nothing to do.
 
     A living agent renews its lease of 120 s every 30 s or so, and a clean stop leaves one more lease for the successor. So
     with --if-expired nothing happens until 120 s after an agent was last alive, however it ended; a journal without a lease
@@ -83,6 +83,9 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
             executor = ResourceExecutor(Hierarchies.probe(cgroup_root), journal, ProcScores(), boot)
             receipts = (*executor.adopt().receipts, *executor.restore_all())
     except LockHeldError as error:
+        if if_expired:
+            click.echo(f"nothing restored: {error}")
+            return
         raise click.UsageError(f"{error}; stop it first (it puts back what it changed when told to)") from None
     except CgroupRootError as error:
         raise click.UsageError(str(error)) from None

@@ -26,6 +26,7 @@ QUOTA_NAMES = frozenset(_QUOTA.values())
 BURST_NAMES = frozenset(_BURST.values())
 WEIGHT_NAMES = frozenset(_WEIGHT.values())
 CPUS_NAME = "cpuset.cpus"
+OWNED_NAMES = QUOTA_NAMES | BURST_NAMES | WEIGHT_NAMES | {CPUS_NAME}  # all that we ever write, and put back
 
 _NOT_A = "{file} holds {text!r}, which is no {what}"
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qosmanager.execute.dialect import same
+from qosmanager.execute.dialect import OWNED_NAMES, UnreadableError, check, same
 from qosmanager.model.workload import CgroupFile
 from qosmanager.ports import Journal, JournalEntry, JournalRecord, OomEntry
 
@@ -31,6 +31,18 @@ class Boot(Protocol):
 def holds_ours(entry: JournalEntry, text: str) -> bool:
     """Whether a file's present text is one that we wrote."""
     return any(same(entry.file, written, text) for written in entry.written)
+
+
+def sound(entry: JournalEntry) -> bool:
+    """Whether a stored entry is of a file that we write, and its texts are of that file's quantity."""
+    if entry.file.name not in OWNED_NAMES or not entry.written:
+        return False
+    try:
+        for text in (entry.original, *entry.written):
+            check(entry.file, text)
+    except UnreadableError:
+        return False
+    return True
 
 
 class Ledger:

@@ -26,7 +26,7 @@ from qosmanager.execute.dialect import (
 )
 from qosmanager.execute.drift import DriftCounter
 from qosmanager.execute.family import Family, Hands, Wish
-from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours
+from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours, sound
 from qosmanager.execute.oom_scores import BeOomScores, OomScores
 from qosmanager.execute.repetition import Repetition
 from qosmanager.execute.tree import cpu_version, group_limit
@@ -95,7 +95,7 @@ class ResourceExecutor:
         receipts = self._watch(now)
         for index, action in enumerate(plan.actions):
             if not isinstance(action, Evict):
-                receipts += [replace(receipt, action=index) for receipt in self._act(action, cycle)]
+                receipts += _answers(index, action, self._act(action, cycle))
         # What an action has just tried is not tried twice in a cycle.
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
@@ -272,6 +272,10 @@ class ResourceExecutor:
             return Adopted()
         receipts: list[Receipt] = []
         for entry in record.entries:
+            if not sound(entry):
+                detail = f"left alone: the journal holds {entry.original!r} as its original, which is not understood"
+                receipts.append(Receipt(target=str(entry.file), result=Result.FAILED, pod=entry.pod, detail=detail))
+                continue
             text = self._hands.present(entry)
             if isinstance(text, Trouble):
                 receipts.append(Receipt(target=str(entry.file), result=text.result, pod=entry.pod, detail=text.detail))
@@ -318,6 +322,12 @@ def target(action: Action) -> str:
     return pod or "BE"
 
 
+def _answers(index: int, action: Action, receipts: list[Receipt]) -> list[Receipt]:
+    """Mark receipts as an action's. A BE limit that some pods' groups hold is in force: those that cannot are told of by themselves."""
+    in_part = isinstance(action, SetBeCpuLimit) and any(receipt.result in (Result.APPLIED, Result.UNCHANGED) for receipt in receipts)
+    return [receipt if in_part and _troubled(receipt) else replace(receipt, action=index) for receipt in receipts]
+
+
 def _nothing_to_do(action: Action) -> Receipt:
     pod = getattr(action, "pod", None)
     return Receipt(target=target(action), result=Result.UNCHANGED, pod=pod, detail="no file has to change")
@@ -331,7 +341,11 @@ def _groups(placement: Placement) -> tuple[tuple[str, str | None, tuple[str, ...
 
 def _in_force(receipts: list[Receipt]) -> bool:
     """Whether nothing has to be tried again: a group that is gone may come back under its name."""
-    return not any(receipt.result in (Result.REFUSED, Result.FAILED, Result.GONE) for receipt in receipts)
+    return not any(_troubled(receipt) or receipt.result is Result.GONE for receipt in receipts)
+
+
+def _troubled(receipt: Receipt) -> bool:
+    return receipt.result in (Result.REFUSED, Result.FAILED)
 
 
 def _news(receipt: Receipt) -> bool:

@@ -76,6 +76,10 @@ def test_running_agent_is_named(left):
         done = restore(left)
     assert done.exit_code == 2
     assert "another qosmanager runs on this node: process" in done.output
+    with NodeLock(left.journal.path.parent):
+        timer = restore(left, "--if-expired")
+    assert timer.exit_code == 0
+    assert "another qosmanager runs on this node: process" in timer.output
     assert left.tree.text("be", QUOTA) == "100000"
 
 

@@ -339,3 +339,16 @@ def test_write_that_the_kernel_ignores_is_a_failure(bench):
     (receipt,) = bench.limit(2.0)
     assert receipt.result is Result.FAILED
     assert "wrote '200000'" in receipt.detail
+
+
+def test_pod_that_cannot_be_limited_is_told_of_and_the_limit_holds_for_the_others(bench):
+    bench.be_parent = None
+    for name in ("a", "b"):
+        bench.tree.add(name)
+        bench.pod(name, QoS.BE, name)
+    bench.tree.fail("cpu.cfs_quota_us", errno.EROFS, group="a")
+    receipts = bench.limit(2.0)
+    assert [(each.result, each.action, each.pod) for each in receipts] == [
+        (Result.REFUSED, None, "default/a"),
+        (Result.APPLIED, 0, "default/b"),
+    ]

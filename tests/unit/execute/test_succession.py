@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
 from qosmanager.execute.resource_executor import ResourceExecutor
@@ -139,3 +140,18 @@ def test_lease_is_renewed_while_the_agent_lives(bench):
         bench.cycle()
     assert bench.journal.load().lease_until >= first + 30.0
     assert bench.journal.load().lease_until > bench.boot.now + 85.0
+
+
+@pytest.mark.parametrize(
+    "change", [{"original": "soon"}, {"written": ()}, {"written": ("x",)}, {"file": CgroupFile("cpu", "be", "cgroup.procs")}]
+)
+def test_entry_that_makes_no_sense_is_left_alone_and_said(bench, change):
+    bench.cycle(limit(1.0))
+    record = bench.journal.load()
+    bad = tuple(replace(entry, **change) if entry.file.group == "be" else entry for entry in record.entries)
+    bench.journal.save(replace(record, entries=bad))
+    receipts = bench.restarted().adopt().receipts
+    assert [each.result for each in receipts] == [Result.FAILED]
+    bench.executor.restore_all()
+    # The group below cannot have its 3 cores back under a parent that keeps 1.
+    assert held(bench) == ["100000", "100000", "200000"]
