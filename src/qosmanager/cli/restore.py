@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from qosmanager.cli.errors import CannotRunError
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
@@ -70,30 +71,34 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
         with NodeLock(state_dir):
             record = journal.load()
             if journal.complaint:
-                raise click.ClickException(journal.complaint)
-            if record is None or (not record.entries and not record.oom):
-                click.echo(f"nothing to restore: {journal.path} holds no entry")
-                return
-            if record.boot_id != boot.id:
-                click.echo(f"nothing to restore: {journal.path} is of an earlier boot, and cgroups do not survive one")
-                return
-            if if_expired and record.lease_until is not None and record.lease_until > boot.time():
-                click.echo(f"nothing restored: the lease lasts {record.lease_until - boot.time():.0f} s more")
+                raise CannotRunError(journal.complaint, code=1)
+            if record is None or (nothing := _nothing_to_do(record, boot, if_expired=if_expired)):
+                click.echo(f"nothing to restore: {journal.path} {'is not there' if record is None else nothing}")
                 return
             executor = ResourceExecutor(Hierarchies.probe(cgroup_root), journal, ProcScores(), boot)
             receipts = (*executor.adopt().receipts, *executor.restore_all())
     except LockHeldError as error:
-        if if_expired:
-            click.echo(f"nothing restored: {error}")
-            return
-        raise click.UsageError(f"{error}; stop it first (it puts back what it changed when told to)") from None
+        if not if_expired:
+            raise CannotRunError(f"{error}; stop it first") from None
+        click.echo(f"nothing to restore: {error}")
+        return
     except CgroupRootError as error:
-        raise click.UsageError(str(error)) from None
+        raise CannotRunError(f"--cgroup-root: {error}") from None
     except OSError as error:
-        raise click.ClickException(f"{error.filename or state_dir}: {error.strerror}") from None
+        raise CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}; its owner or root can restore", code=1) from None
     _print(receipts, record)
     if any(receipt.result in _NOT_BACK for receipt in receipts):
         sys.exit(1)
+
+
+def _nothing_to_do(record: JournalRecord, boot: LinuxBoot, *, if_expired: bool) -> str:
+    """Why a record asks for nothing, or ""."""
+    if not record.entries and not record.oom:
+        return "holds no entry"
+    if record.boot_id != boot.id:
+        return "is of an earlier boot, and cgroups do not survive one"
+    left = 0.0 if record.lease_until is None else record.lease_until - boot.time()
+    return f"is on a lease that lasts {left:.0f} s more" if if_expired and left > 0 else ""
 
 
 def _print(receipts: tuple[Receipt, ...], record: JournalRecord) -> None:
