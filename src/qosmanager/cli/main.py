@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+import qosmanager
 from qosmanager.cli.demo import demo
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.plan import plan
@@ -11,12 +12,19 @@ from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
 
 
-@click.group(cls=Commands)
+@click.group(
+    cls=Commands,
+    epilog="""\b
+Examples:
+  qosmanager demo                                     see it work on this machine
+  qosmanager run --once --dry-run                     what would it do here, now
+  qosmanager run --workloads workloads.yaml           the agent
+  qosmanager restore                                  put everything back""",
+)
+@click.version_option(qosmanager.__version__, prog_name="qosmanager")
 def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-main.add_command(demo)
-main.add_command(plan)
-main.add_command(restore)
-main.add_command(run)
+for command in (demo, plan, restore, run):
+    main.add_command(command)
