@@ -118,6 +118,13 @@ def test_a_pod_that_is_not_measured_keeps_the_last_system_usage():
     assert system_usage(known, blind, blind) == pytest.approx(2)
 
 
+def test_the_mean_that_is_kept_does_not_drift_while_it_is_kept():
+    known = [snapshot(be(usage=1.0), cpu_usage=usage) for usage in (3.0, 5.0)]
+    blind = snapshot(be(usage=1.0), ls(), cpu_usage=9.0)
+    # 2 and 4; in the last cycle the first is out of the window.
+    assert [state.system_usage for state, _, _ in run([*known, *[blind] * 5])[1:]] == [pytest.approx(3)] * 6
+
+
 def test_a_reading_that_cannot_be_decided_on_is_not_remembered():
     old = replace(reading(99), node_age=4.0)
     state = run([reading(10), old])[-1][0]

@@ -250,6 +250,12 @@ def test_an_observed_burst_claims_nothing_from_batch():
     assert [action.cores for action in enforced] == [13.0]
 
 
+def test_an_observed_burst_does_not_raise_what_a_pod_may_want():
+    reading = snapshot(ls(limit=2.0, usage=2.0, request=2.0, wait=9.0), cpu_usage=2.0)
+    observed = of_kind(decided(reading, State(bursts=(burst(observed=True),)), settings(mode=Mode.OBSERVE)), SetBeCpuLimit)
+    assert [action.cores for action in observed] == [14.0]
+
+
 def test_an_observed_burst_is_taken_for_real_once_the_plugin_enforces():
     reading = snapshot(ls(limit=2.0, usage=2.0), cpu_usage=2.0)
     state = State(time=NOW - 1, bursts=(burst(observed=True),))

@@ -71,8 +71,11 @@ def test_an_unknown_signal_counts_after_three_seconds_above_the_threshold(since,
 
 
 def test_an_unknown_signal_counts_only_with_a_shortage():
-    # 12 LS + 4 BE on 16 CPUs, and nobody waits.
-    assert victims(unknown(wait=0.0), replace(TRIED, score_above_since=NOW - 9)) == []
+    # 37.5 + 41.25 + 10 points; LS wants 11 + wait of 16 - 4. At EMERGENCY all of batch would be needed.
+    state = replace(TRIED, suppress_level=Level.EMERGENCY, score_above_since=NOW - 9)
+    for wait, evicts in ((1.0, False), (1.1, True)):
+        reading = full(service=ls(usage=11.0, request=8.0, wait=wait), cpu_usage=15.0)
+        assert bool(victims(reading, state, settings(evict_threshold=88.0))) is evicts
 
 
 def test_the_time_above_the_threshold_is_remembered_and_broken():
@@ -192,8 +195,9 @@ def test_at_most_three_in_ten_at_a_time(pods, most):
 
 
 def test_those_that_may_not_be_evicted_count_among_all():
-    batch = [be(f"b{number}", usage=1.0, critical=number > 0) for number in range(4)]
-    assert victims(full(*batch)) == ["batch/b0"]
+    # ceil(0.3 x 10), not of the 4 that may go.
+    batch = [be(f"b{number}", usage=0.4, critical=number > 3) for number in range(10)]
+    assert victims(full(*batch)) == ["batch/b0", "batch/b1", "batch/b2"]
 
 
 def test_what_is_terminating_already_is_less_to_free():
@@ -220,6 +224,13 @@ def test_a_victim_frees_the_larger_of_its_usage_and_its_mean():
     batch = (be("a", usage=1.0, usage_mean=2.5), be("b", usage=1.0), be("c", usage=1.0), be("d", usage=1.0))
     found = of_kind(plan(critical(*batch, wait=4.0), TRIED, LOWER), Evict)
     assert [(action.pod, action.cpu) for action in found] == [("batch/a", 2.5)]
+
+
+def test_no_more_is_needed_than_batch_uses():
+    # Shortage 18 - 15 = 3, x 1.2, but batch uses 1: one pod, whose mean is 1.5, covers that.
+    batch = [be(f"b{number}", usage=0.25, usage_mean=1.5) for number in range(4)]
+    reading = snapshot(slow(usage=10.0, request=8.0, wait=8.0), *batch, cpu_usage=11.0, load1=14.0)
+    assert victims(reading, TRIED, settings(evict_threshold=70.0)) == ["batch/b0"]
 
 
 # -- whom ----------------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from builders import NOW, be, judged, ls, remembered, run, snapshot
 from qosmanager.config.settings import CpuSuppressSettings, Hysteresis, Settings
 from qosmanager.model.qos import Level, Mode
-from qosmanager.model.state import State
+from qosmanager.model.state import Moment, State
 
 
 def reading(score, *pods, **more):
@@ -115,10 +115,18 @@ def test_without_a_limit_in_force_nothing_is_looked_ahead():
 
 
 def test_the_matrix_is_looked_ahead_as_well():
-    # LOW would give 75 instead of 15 cores: 40 + 60 percent is MEDIUM by the matrix although the score stays low.
-    reading_ = snapshot(ls(usage=1.0, request=25.0), be(usage=15.0), cpus=100.0, cpu_usage=20.0)
-    # 20 + 3 + 60 = 83 percent: above 60.
-    assert remembered(reading_, held(Level.MEDIUM, be_limit=15.0)).below_since is None
+    # LOW would give 75 instead of 53 cores: 49 + 3 + 22 percent is MEDIUM by the matrix; 20.8 + 3 + 11 points would be LOW.
+    reading_ = snapshot(ls(usage=1.0, request=25.0), be(usage=48.0), cpus=100.0, cpu_usage=49.0)
+    assert remembered(reading_, held(Level.MEDIUM, be_limit=53.0)).below_since is None
+    # 4.9 more: 49 + 3 + 4.9.
+    assert remembered(reading_, held(Level.MEDIUM, be_limit=70.1)).below_since == NOW
+
+
+def test_one_high_sample_over_a_low_median_neither_raises_nor_lowers():
+    past = tuple(Moment(time=NOW - age, cpu_score=5, cpu_percent=5) for age in (2, 1))
+    state = held(Level.MEDIUM, recent=past)
+    after = remembered(snapshot(ls(usage=50.0, request=25.0), cpus=100.0, cpu_usage=5.0), state)  # 62: HIGH
+    assert (after.suppress_level, after.suppress_since) == (Level.MEDIUM, NOW - 10)
 
 
 def test_with_cpu_suppress_off_the_level_is_the_raw_one_and_not_remembered():
