@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from math import inf, isfinite, isnan
 
-LABELS = r'\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}\s+(\S+)'
+# Possessive and inside one line: a hostile text of a mebibyte must not cost more than its length.
+LABELS = r'\{((?:[^"}\n]|"(?:[^"\\\n]|\\.)*+")*+)\}[ \t]+(\S+)'
 _BOUND = re.compile(r'(?:^|,)\s*le="([^"]*)"')
 
 

@@ -24,7 +24,9 @@ def test_buckets_are_summed_over_all_label_sets():
     assert HistogramReader("rq").read(TEXT) == {0.1: 15.0, 0.5: 30.0, inf: 42.0}
 
 
-@pytest.mark.parametrize("text", ["", "garbage", 'rq_bucket{le="0.1"} 10\n', "rq_bucket{le=0.1} 10\n", "\x00\xff" * 100])
+@pytest.mark.parametrize(
+    "text", ["", "garbage", 'rq_bucket{le="0.1"} 10\n', "rq_bucket{le=0.1} 10\n", "\x00\xff" * 100, 'rq_bucket{a="x",\n' * 80_000]
+)
 def test_a_text_without_the_histogram_is_refused(text):
     with pytest.raises(ValueError, match="no such histogram"):
         HistogramReader("rq").read(text)
