@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -64,7 +65,7 @@ class Daemon:
 
     def wait_for(self, what: str, seconds: float = 20.0) -> str:
         """Wait until the log says something; return the log."""
-        return wait(lambda: self.lines() if what in self.lines() else None, seconds, f"{what!r} in the log:\n", self.lines)
+        return wait(lambda: self.lines() if what in self.lines() else None, seconds, f"{what!r} in the log of process {self.process.pid}:\n", self.lines)
 
     @property
     def url(self) -> str:
@@ -85,8 +86,10 @@ def wait(probe, seconds: float, what: str, more=lambda: ""):
     """Wait until a probe gives something true; a generous bound, not a measurement."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if (found := probe()) not in (None, False):
-            return found
+        # An agent that has finished no cycle yet answers 503.
+        with contextlib.suppress(urllib.error.HTTPError):
+            if (found := probe()) not in (None, False):
+                return found
         time.sleep(0.02)
     raise AssertionError(f"waited {seconds} s for {what}{more()}")
 
