@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_after_a_kill_no_process_lives_on_and_the_next_demo_removes_the_groups(s
     following.process.send_signal(signal.SIGINT)
     following.end()
     assert killed.groups() == following.groups() == []
+    assert list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{killed.process.pid}-*")) == []
 
 
 def test_without_cgroups_it_says_why_and_decides_recorded_readings(start, tmp_path):

@@ -70,7 +70,7 @@ class LiveDemo:
         self._groups = groups
         self._show = show
         self._stopping = stopping
-        self._directory = Path(tempfile.mkdtemp(prefix="qosmanager-demo-"))
+        self._directory = Path(tempfile.mkdtemp(prefix=f"{groups.name}-"))
         self._ending = contextlib.ExitStack()
         self._ending.callback(groups.remove)
         self._ending.callback(shutil.rmtree, self._directory, ignore_errors=True)
