@@ -318,6 +318,15 @@ def test_a_signal_that_has_been_ok_once_ends_the_standing_down():
     assert remembered(unknown(), replace(TRIED, evict_rounds=2)).evict_rounds == 2
 
 
+def test_without_any_objective_the_calm_after_the_score_ends_the_standing_down():
+    calm = unknown(wait=0.0)
+    quiet = settings(evict_threshold=95.0)
+    assert remembered(calm, replace(TRIED, evict_rounds=2), quiet).evict_rounds == 0
+    # A p99 that is unknown for a moment is no calm: the pod has an objective.
+    declared = full(service=ls(usage=12.0, request=8.0, slo=0.1))
+    assert remembered(declared, replace(TRIED, evict_rounds=2), quiet).evict_rounds == 2
+
+
 def test_after_a_failure_nobody_is_evicted():
     found = plan(full(failing_node_qos_resource(), *BATCH))
     assert found.failures

@@ -140,9 +140,10 @@ def test_one_that_does_not_end_in_time_no_longer_holds_the_next_back(since, expe
     assert victims(node(*BATCH, be("gone", rss=2 * GIB, terminating=True)), state) == expected
 
 
-def test_nobody_goes_while_those_on_their_way_cover_the_need():
-    state = State(time=NOW - 1, terminating_since={"batch/gone": NOW - 99})
-    assert victims(node(*BATCH, be("gone", rss=11 * GIB, terminating=True)), state) == []
+@pytest.mark.parametrize(("since", "expected"), [(NOW - 29.9, []), (NOW - 30, ["b"])])
+def test_what_is_on_its_way_covers_the_need_until_its_time_to_end_is_over(since, expected):
+    state = State(time=NOW - 1, terminating_since={"batch/gone": since})
+    assert victims(node(*BATCH, be("gone", rss=11 * GIB, terminating=True)), state) == expected
 
 
 def test_a_victim_of_ours_holds_the_next_back_until_it_is_gone():

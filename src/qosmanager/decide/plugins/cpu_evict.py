@@ -55,7 +55,10 @@ def _remember_signals(facts: Facts, draft: Draft) -> Draft:
     above = is_above(_score(facts), facts.settings.cpu_evict.evict_threshold)
     since = draft.state.score_above_since
     draft = draft.remember(score_above_since=(facts.now if since is None else since) if above else None)
-    return draft.remember(evict_rounds=0) if facts.assessment.slo is Slo.OK else draft
+    # Where no LS pod has an objective the signal never is ok: the calm after the score's excess stands in for it.
+    without_slo = all(pod.latency.slo is None for pod in facts.census.ls)
+    calm = facts.assessment.slo is Slo.OK or (without_slo and not above)
+    return draft.remember(evict_rounds=0) if calm else draft
 
 
 def _score(facts: Facts) -> float:

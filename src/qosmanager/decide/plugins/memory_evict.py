@@ -92,8 +92,7 @@ def _need(facts: Facts, draft: Draft, causes: tuple[str, ...]) -> Need:
     )
     relief = max(0.0, total * (1 - settings.target_utilization) - available)
     need = max(1.3 * (outstanding - available), relief)
-    leaving = sum(pod.memory.rss or 0 for pod in facts.census.be if _leaves(draft, pod))
-    return Need(need, need - leaving, causes)
+    return Need(need, need - sum(pod.memory.rss or 0 for pod in _on_their_way(facts, draft)), causes)
 
 
 def _leaves(draft: Draft, pod: Pod) -> bool:
@@ -139,14 +138,14 @@ def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> li
             chosen.append(pod)
             left -= pod.memory.rss or 0
         return chosen
-    return [] if need.to_free <= 0 or _must_wait(facts, draft) else candidates[:1]
+    return [] if need.to_free <= 0 or _on_their_way(facts, draft) else candidates[:1]
 
 
-def _must_wait(facts: Facts, draft: Draft) -> bool:
-    """Tell whether a victim on its way holds the next one back: until its terminationTimeout has passed."""
-    timeout = facts.settings.memory_evict.termination_timeout
-    since = [draft.state.terminating_since.get(pod.key) for pod in facts.census.be if _leaves(draft, pod)]
-    return any(moment is None or not facts.has_held(moment, timeout) for moment in since)
+def _on_their_way(facts: Facts, draft: Draft) -> list[Pod]:
+    """Return the BE pods that are about to go. One that has not gone within its terminationTimeout frees nothing that could be counted on."""
+    timeout, since = facts.settings.memory_evict.termination_timeout, draft.state.terminating_since
+    leaving = [pod for pod in facts.census.be if _leaves(draft, pod)]
+    return [pod for pod in leaving if since.get(pod.key) is None or not facts.has_held(since[pod.key], timeout)]
 
 
 def _why_nobody(need: Need, candidates: list[Pod]) -> tuple[str, str]:
