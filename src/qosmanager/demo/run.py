@@ -78,8 +78,8 @@ def _measured_here(console: Console, show: Show, stop: Stop, options: Options) -
         raise GroupsError("not root, and the demo makes cgroups of its own")
     hierarchies = Hierarchies.probe(options.cgroup_root)
     for name in remove_stale(hierarchies):
-        for directory in Path(tempfile.gettempdir()).glob(f"{name}-*"):
-            shutil.rmtree(directory, ignore_errors=True)
+        for files in Path(tempfile.gettempdir()).glob(f"{name}-*"):
+            shutil.rmtree(files, ignore_errors=True)
         console.print(f"removed {name}, left behind by a demo that was killed", highlight=False)
     cpus = min(MAX_CPUS, os.cpu_count() or 1)
     groups = Groups.create(hierarchies, MEMORY)
