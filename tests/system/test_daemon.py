@@ -65,7 +65,8 @@ class Daemon:
 
     def wait_for(self, what: str, seconds: float = 20.0) -> str:
         """Wait until the log says something; return the log."""
-        return wait(lambda: self.lines() if what in self.lines() else None, seconds, f"{what!r} in the log of process {self.process.pid}:\n", self.lines)
+        said = f"{what!r} in the log of process {self.process.pid}:\n"
+        return wait(lambda: self.lines() if what in self.lines() else None, seconds, said, self.lines)
 
     @property
     def url(self) -> str:

@@ -142,7 +142,7 @@ def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> li
 
 
 def _on_their_way(facts: Facts, draft: Draft) -> list[Pod]:
-    """Return the BE pods that are about to go. One that has not gone within its terminationTimeout frees nothing that could be counted on."""
+    """Return the BE pods that are about to go. One that has not gone within its terminationTimeout frees nothing to count on."""
     timeout, since = facts.settings.memory_evict.termination_timeout, draft.state.terminating_since
     leaving = [pod for pod in facts.census.be if _leaves(draft, pod)]
     return [pod for pod in leaving if since.get(pod.key) is None or not facts.has_held(since[pod.key], timeout)]
