@@ -155,7 +155,7 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
 
 
 def _log_to_stderr() -> None:
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ level=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ severity=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
