@@ -11,7 +11,7 @@ from proc_tree import DISKSTATS, MEMINFO, NET_DEV, PRESSURE, STAT, VMSTAT
 from qosmanager.linux.histogram import HistogramReader, quantile
 from qosmanager.linux.pressure import parse_stall
 from qosmanager.linux.procfs import parse_diskstats, parse_loadavg, parse_meminfo, parse_net_dev, parse_scans, parse_stat
-from qosmanager.linux.topology import parse_cpu_list
+from qosmanager.model.cpu_list import format_cpus, parse_cpus
 
 CASES = [
     (parse_stat, STAT),
@@ -56,9 +56,14 @@ def test_damaged_files(parse, text, data):
 
 @given(st.text())
 @example("0-99999999999")
-def test_cpu_lists(text):
+def test_any_text_is_a_list_of_cpus_or_refused(text):
     with contextlib.suppress(ValueError):
-        assert all(isinstance(cpu, int) for cpu in parse_cpu_list(text))
+        assert all(isinstance(cpu, int) for cpu in parse_cpus(text))
+
+
+@given(st.frozensets(st.integers(0, 65535), max_size=40))
+def test_a_set_of_cpus_comes_back_as_it_went(cpus):
+    assert parse_cpus(format_cpus(cpus)) == cpus
 
 
 @given(st.dictionaries(st.floats(0.001, 100), st.floats(0, 1e9), min_size=1, max_size=12))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from acting import Bench, burst, cpus, limit, unburst, uncpus, unlimit
 from kernel_tree import KernelTree
-from qosmanager.execute.dialect import format_cpus
 from qosmanager.execute.ordering import Change, ordered
 from qosmanager.model.actions import Result
+from qosmanager.model.cpu_list import format_cpus
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
 

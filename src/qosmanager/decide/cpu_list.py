@@ -1,9 +1,8 @@
-"""Which CPUs BE gets under policy cpuset, and the kernel's list format (specification, section 5.4)."""
+"""Which CPUs BE gets under policy cpuset (specification, section 5.4)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 from qosmanager.model.snapshot import CpuId
 
@@ -25,15 +24,3 @@ def choose_cpus(topology: tuple[CpuId, ...], count: int, excluded: frozenset[int
             if place and len(chosen) < count:
                 chosen.extend(place.pop(0)[: count - len(chosen)])
     return tuple(sorted(chosen))
-
-
-def format_cpus(cpus: Iterable[int]) -> str:
-    """Return CPU ids in the kernel's list format: 0,1,2,8 -> "0-2,8"."""
-    ids = sorted(set(cpus))
-    runs: list[list[int]] = []
-    for cpu in ids:
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

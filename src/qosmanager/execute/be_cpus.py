@@ -9,13 +9,14 @@ from __future__ import annotations
 from posixpath import dirname
 
 from qosmanager.execute.be_limit import holders
-from qosmanager.execute.dialect import CPUS_NAME, cpus_file, format_cpus, parse_cpus, same
+from qosmanager.execute.dialect import CPUS_NAME, cpus_file, same
 from qosmanager.execute.family import Family, Wish
 from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.ordering import depth
 from qosmanager.execute.tree import below
 from qosmanager.execute.writing import Trouble, read
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.cpu_list import format_cpus, parse_cpus
 from qosmanager.model.workload import CgroupFile, Placement
 from qosmanager.ports import KernelFiles
 

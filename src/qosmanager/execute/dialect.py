@@ -7,10 +7,10 @@ In: a cgroup version, a group, cores or sets of CPUs. Out: `CgroupFile`s and tex
 from __future__ import annotations
 
 import math
-import re
 
 from msgspec import Struct
 
+from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.workload import CgroupFile
 
 MINIMUM_US = 1000  # the kernel takes no shorter quota
@@ -98,33 +98,10 @@ def parse_quota(file: CgroupFile, text: str) -> Quota:
     return Quota(parse_us(file, words[0]), int(words[1]))
 
 
-def parse_cpus(text: str) -> frozenset[int]:
-    """The kernel's list format ("0-3,8"); an empty text is the empty set. Raises UnreadableError."""
-    cpus: set[int] = set()
-    for part in text.split(",") if text.strip() else ():
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        if match is None:
-            raise UnreadableError(f"{text!r} is no list of CPUs (such as 0-3,8)")
-        first = int(match[1])
-        cpus.update(range(first, int(match[2] or first) + 1))
-    return frozenset(cpus)
-
-
-def format_cpus(cpus: frozenset[int]) -> str:
-    """The kernel's list format, lowest first."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
 def check(file: CgroupFile, text: str) -> None:
     """Raise UnreadableError when a file's text is not of its quantity: then there is no original to put back later."""
     if file.name == CPUS_NAME:
-        parse_cpus(text)
+        _cpus(file, text)
     elif file.name == "cpu.max":
         parse_quota(file, text)
     else:
@@ -137,13 +114,20 @@ def same(file: CgroupFile, one: str, other: str) -> bool:
         return True
     try:
         if file.name == CPUS_NAME:
-            return parse_cpus(one) == parse_cpus(other)
+            return _cpus(file, one) == _cpus(file, other)
         if file.name == "cpu.max":
             a, b = parse_quota(file, one), parse_quota(file, other)
             return a.period == b.period and _close(a.us, b.us)
         return _close(parse_us(file, one), parse_us(file, other))
     except UnreadableError:
         return False
+
+
+def _cpus(file: CgroupFile, text: str) -> frozenset[int]:
+    try:
+        return parse_cpus(text)
+    except ValueError:
+        raise UnreadableError(_NOT_A.format(file=file, text=text, what="list of CPUs")) from None
 
 
 def _close(a: float, b: float) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, QUOTA_NAMES, format_cpus, parse_cpus, parse_us
+from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, QUOTA_NAMES, parse_us
+from qosmanager.model.cpu_list import format_cpus, parse_cpus
 from qosmanager.model.workload import CgroupFile
 
 

@@ -18,9 +18,7 @@ from qosmanager.execute.dialect import (
     QUOTA_NAMES,
     SMALLEST_WEIGHT,
     WEIGHT_NAMES,
-    UnreadableError,
     idle_file,
-    parse_cpus,
     quota_file,
     weight_file,
 )
@@ -45,6 +43,7 @@ from qosmanager.model.actions import (
     SetCpuLimit,
     Standing,
 )
+from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.qos import Mode
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.workload import CgroupFile, Placement
@@ -201,7 +200,7 @@ class ResourceExecutor:
             return []
         try:
             wanted = None if self._ledger.be_cpus is None else parse_cpus(self._ledger.be_cpus)
-        except UnreadableError as error:
+        except ValueError as error:
             self._ledger.be_cpus = None
             return [Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=str(error))]
         self._hands.carry_out(self._be_cpus.newborn())

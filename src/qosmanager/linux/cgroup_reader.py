@@ -15,7 +15,7 @@ from qosmanager.linux.cgroup import Hierarchies, safe_group
 from qosmanager.linux.descriptor import GONE, KeptFile
 from qosmanager.linux.flat_keyed import counter, required
 from qosmanager.linux.pressure import parse_stall
-from qosmanager.linux.topology import parse_cpu_list
+from qosmanager.model.cpu_list import parse_cpus
 
 V1_UNLIMITED_MEMORY = 1 << 60  # v1 shows "no limit" as the largest page-aligned number, which differs between kernels
 T = TypeVar("T")
@@ -305,7 +305,7 @@ class GroupFiles:
         return self._alive(self._memory.limit)
 
     def cpuset(self) -> tuple[int, ...]:
-        return parse_cpu_list(self._alive(self._cpuset.read).decode("ascii"))
+        return tuple(sorted(parse_cpus(self._alive(self._cpuset.read).decode("ascii"))))
 
     def cpu_stall(self) -> Stall:
         return self._alive(self._stall.cpu)

@@ -19,7 +19,7 @@ from qosmanager.linux.flat_keyed import counter, required
 from qosmanager.linux.host import HostNode
 from qosmanager.linux.pressure import NodeStalls
 from qosmanager.linux.procfs import MemoryInfo
-from qosmanager.linux.topology import parse_cpu_list
+from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.snapshot import CpuId
 
 OF_THE_MACHINE = "belongs to the whole machine, and the node is a cgroup of it"
@@ -66,7 +66,7 @@ class GroupNode:
         if self._cpuset is None:
             return machine
         try:
-            allowed = set(parse_cpu_list(self._cpuset.read().decode("ascii")))
+            allowed = parse_cpus(self._cpuset.read().decode("ascii"))
         except (OSError, ValueError):
             return machine  # no cpuset here: nothing keeps the group from any CPU
         return tuple(place for place in machine if place.cpu in allowed) or machine

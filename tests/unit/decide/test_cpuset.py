@@ -4,7 +4,7 @@ import pytest
 
 from builders import NOW, decided, ls, remembered, snapshot
 from qosmanager.config.settings import CpuSuppressSettings, NodeQosResourceSettings, Policy, Settings
-from qosmanager.decide.cpu_list import choose_cpus, format_cpus
+from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.qos import Mode, QoS
 from qosmanager.model.snapshot import CpuId
@@ -41,11 +41,6 @@ def test_whole_pairs_come_before_halves():
     # CPU 4 is taken: its sibling 0 is half a core, so socket 0 gives 1 and 5 first.
     assert choose_cpus(TWO_SOCKETS, 2, frozenset({4})) == (1, 5)
     assert choose_cpus(TWO_SOCKETS, 5, frozenset({4})) == (0, 1, 2, 5, 6)
-
-
-@pytest.mark.parametrize(("cpus", "expected"), [((), ""), ((3,), "3"), ((0, 1, 2, 8), "0-2,8"), ((5, 4, 1), "1,4-5"), ((1, 1, 2), "1-2")])
-def test_the_kernels_list_format(cpus, expected):
-    assert format_cpus(cpus) == expected
 
 
 def test_the_limit_becomes_whole_cpus_rounded_up():

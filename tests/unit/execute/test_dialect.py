@@ -9,8 +9,6 @@ from qosmanager.execute.dialect import (
     UnreadableError,
     burst_file,
     check,
-    format_cpus,
-    parse_cpus,
     parse_quota,
     parse_us,
     quota_file,
@@ -51,12 +49,6 @@ def test_names():
     assert [each(2, "g").name for each in files] == ["cpu.max", "cpu.max.burst", "cpu.weight"]
 
 
-@pytest.mark.parametrize(("text", "cpus"), [("", set()), ("0", {0}), ("0-3,8", {0, 1, 2, 3, 8}), ("1,3-4\n", {1, 3, 4})])
-def test_lists_of_cpus(text, cpus):
-    assert parse_cpus(text) == cpus
-    assert format_cpus(frozenset(cpus)) == text.strip()
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -73,7 +65,7 @@ def test_lists_of_cpus(text, cpus):
     ],
 )
 def test_texts_that_are_not_understood_name_the_file(name, text):
-    with pytest.raises(UnreadableError, match=r"g|CPUs"):
+    with pytest.raises(UnreadableError, match="/g/"):
         check(CgroupFile("cpu", "g", name), text)
 
 

@@ -1,16 +1,6 @@
-import pytest
-
 from proc_tree import ProcTree
-from qosmanager.linux.topology import parse_cpu_list, read_topology
+from qosmanager.linux.topology import read_topology
 from qosmanager.model.snapshot import CpuId
-
-
-def test_cpu_lists():
-    assert parse_cpu_list("0-3,8\n") == (0, 1, 2, 3, 8)
-    assert parse_cpu_list("") == ()
-    for text in ("0-x", "3-1", "0-99999999999", "-1"):
-        with pytest.raises(ValueError, match=r"."):
-            parse_cpu_list(text)
 
 
 def test_cores_sockets_and_numa_nodes(tmp_path):

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from qosmanager.config.settings import Policy, Strategy
 from qosmanager.decide.allowance import be_target, ls_claim, room_beside_demand
-from qosmanager.decide.cpu_list import choose_cpus, format_cpus
+from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.level import hold_level
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.cpu_list import format_cpus
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import CpuId
 from qosmanager.model.state import State
