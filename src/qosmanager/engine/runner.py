@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from qosmanager.config.settings import Settings
@@ -32,14 +32,17 @@ class Runner:
         self._edge = edge
         self._settings = settings
         self._listener = listener
-        self._stopped = threading.Event()
+        self._stopping = False
+        # A signal may come while this thread itself waits: an Event would then wait for its own lock for ever, this queue is reentrant.
+        self._wake: SimpleQueue[None] = SimpleQueue()
         self._last_error = ""
         self.state = state
         self.number = 0
 
     def stop(self) -> None:
         """Let the cycle that runs end, and begin no other."""
-        self._stopped.set()
+        self._stopping = True
+        self._wake.put(None)
 
     def use(self, settings: Settings) -> None:
         """Take other settings from the next cycle on."""
@@ -49,7 +52,7 @@ class Runner:
         """Run until `stop`. `between` is called after each cycle (reload, housekeeping)."""
         clock = self._edge.clock
         due = clock.monotonic()
-        while not self._stopped.is_set():
+        while not self._stopping:
             self.once()
             between()
             if self.number == _FREEZE_AFTER:
@@ -61,7 +64,13 @@ class Runner:
             if late > 0:
                 # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
                 due += late
-            self._stopped.wait(max(0.0, due - clock.monotonic()))
+            self._wait(max(0.0, due - clock.monotonic()))
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._wake.get(timeout=seconds)
+        except Empty:
+            return
 
     def once(self) -> CycleRecord | None:
         """Run one cycle; None when it failed. A failure is reported once until it changes or a cycle succeeds."""

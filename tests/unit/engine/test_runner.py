@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 import time
 
 import pytest
@@ -138,3 +140,23 @@ def test_stop_ends_the_wait_at_once():
     runner.use(slow)
     runner.run(lambda: None)
     assert len(noting.records) == 1
+
+
+def test_a_signal_may_stop_it_at_any_instant_of_its_wait():
+    runner, noting = running(ConstantNode(), Answering(), 99)
+
+    def interrupt(frame, event, argument):
+        # What a signal handler does: it runs between any two steps of the thread that waits, here between all of them.
+        del frame, argument
+        if event == "line" and noting.records:
+            runner.stop()
+        return interrupt
+
+    def wait() -> None:
+        sys.settrace(interrupt)
+        runner.run(lambda: None)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "stop waits for a lock that its own thread holds"
