@@ -52,7 +52,8 @@ def settle(
         if receipt.pod is not None:
             # Somebody else's value on an LS file is the new original: the burst is over, nothing is written.
             state = _without_burst(state, receipt.pod)
-    return state, tuple(_overwritten(receipt, snapshot.time) for receipt in foreign)
+    state, ended = _ended_victims(state, receipts, snapshot.time)
+    return state, (*(_overwritten(receipt, snapshot.time) for receipt in foreign), *ended)
 
 
 def _take_back(before: State, state: State, action: Action) -> State:
@@ -87,6 +88,33 @@ def _without_victim(before: State, state: State, action: Evict) -> State:
     if action.plugin is Plugin.CPU_EVICT and all(victim.pod in known for victim in pending):
         state = replace(state, cooldown_until=before.cooldown_until, evict_rounds=before.evict_rounds)
     return state
+
+
+def _ended_victims(state: State, receipts: tuple[Receipt, ...], now: float | None) -> tuple[State, tuple[Outcome, ...]]:
+    """Victims of which no process is left are gone, although their group may stay, and may be used again."""
+    ended = {receipt.pod for receipt in receipts if receipt.action is None and receipt.result is Result.GONE}
+    ended &= {victim.pod for victim in state.pending}
+    if not ended:
+        return state, ()
+    seen = [watch for watch in state.watches if watch.kind == KINDS[Evict] and watch.target in ended]
+    state = replace(
+        state,
+        pending=tuple(victim for victim in state.pending if victim.pod not in ended),
+        terminating_since={pod: since for pod, since in state.terminating_since.items() if pod not in ended},
+        victim_ended=now,
+        watches=tuple(watch for watch in state.watches if watch not in seen),
+    )
+    return state, tuple(
+        Outcome(
+            plugin=Plugin(watch.plugin),
+            kind=watch.kind,
+            target=watch.target,
+            verdict=Verdict.EFFECTIVE,
+            since=watch.since,
+            detail="gone: no process is left",
+        )
+        for watch in seen
+    )
 
 
 def _watch(state: State, action: Action, snapshot: Snapshot) -> State:
@@ -144,5 +172,6 @@ def stress(pod: Pod) -> float | None:
 
 def _overwritten(receipt: Receipt, now: float | None) -> Outcome:
     plugin = Plugin.CPU_SUPPRESS if receipt.pod is None else Plugin.CPU_BURST
-    detail = f"{receipt.before or 'another value'} was found instead of ours; {receipt.detail}"
+    found = receipt.before if receipt.pod is None else receipt.after  # an LS file keeps what was found
+    detail = f"{found or 'another value'} was found instead of ours; {receipt.detail}"
     return Outcome(plugin=plugin, kind="drift", target=receipt.pod or receipt.target, verdict=Verdict.OVERWRITTEN, since=now, detail=detail)

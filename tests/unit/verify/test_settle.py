@@ -140,3 +140,21 @@ def test_a_foreign_value_on_a_be_file_was_put_back_and_is_told():
     assert [(outcome.plugin, outcome.verdict, outcome.target) for outcome in outcomes] == [
         (Plugin.CPU_SUPPRESS, Verdict.OVERWRITTEN, "cpu.cfs_quota_us")
     ]
+
+
+@pytest.mark.parametrize(("pod", "found"), [(None, "5000"), ("shop/api", "7000")])
+def test_the_foreign_value_is_told_and_not_ours(pod, found):
+    receipt = Receipt(target="f", result=Result.DRIFTED, pod=pod, before="5000", after="7000", detail="why")
+    _, outcomes = settle(State(), State(), Plan(), (receipt,), READING)
+    assert outcomes[0].detail == f"{found} was found instead of ours; why"
+
+
+def test_a_victim_without_processes_is_gone_although_its_group_stays():
+    # A declared group is nobody's to remove: batch that is started in it again is a pod like any other.
+    watch = Watch(plugin="MemoryEvict", kind="evict", target="batch/etl", since=NOW - 2, uid="u2")
+    other = replace(VICTIM, pod="batch/other")
+    before = State(pending=(VICTIM, other), terminating_since={"batch/etl": NOW - 2, "batch/other": NOW - 2}, watches=(watch,))
+    gone = Receipt(target="batch/etl", result=Result.GONE, pod="batch/etl")
+    state, outcomes = settle(before, before, Plan(), (gone,), READING)
+    assert state == State(pending=(other,), terminating_since={"batch/other": NOW - 2}, victim_ended=NOW)
+    assert [(outcome.verdict, outcome.target, outcome.since) for outcome in outcomes] == [(Verdict.EFFECTIVE, "batch/etl", NOW - 2)]
