@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from qosmanager.model.actions import Evict
+from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import PodLatency, Snapshot
 from qosmanager.model.workload import CgroupFile, Placement, Workload
 
@@ -23,6 +24,12 @@ class Readings(Protocol):
     """The node as measured now (section 3)."""
 
     def sample(self) -> tuple[Snapshot, Placement]: ...
+
+
+class Pauses(Protocol):
+    """Whether a person has paused the agent (section 2); asked once a cycle, so it must be cheap."""
+
+    def current(self) -> Pause | None: ...
 
 
 class Workloads(Protocol):

@@ -7,6 +7,7 @@ import click
 import qosmanager
 from qosmanager.cli.demo import demo
 from qosmanager.cli.errors import Commands
+from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
 from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
@@ -26,5 +27,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (demo, plan, restore, run):
+for command in (demo, pause, plan, restore, resume, run):
     main.add_command(command)

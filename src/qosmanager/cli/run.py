@@ -18,7 +18,10 @@ from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
 from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge
 from qosmanager.engine.runner import Runner
+from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
+from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.clock import LinuxClock
+from qosmanager.linux.pause_file import PauseFile
 from qosmanager.model.state import State
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
@@ -90,7 +93,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     measured = measuring(wanted, hands.hierarchies, clock, hands.own_limit)
     adopted = hands.actuator.adopt()
     state = taken_over(adopted)
-    edge = Edge(measured.readings, hands.actuator, clock)
+    edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()))
     if options.once:
         _once(edge, measured, settings, state)
     else:
@@ -134,13 +137,15 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
     from qosmanager.views.status import About  # noqa: PLC0415
 
     board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=edge.clock.wall()), settings)
-    url = "off"
+    url = None
     try:
         listen = Listen.parse(options.listen)
         if listen is not None:
             url = stack.enter_context(Server(board, listen)).url
     except ListenError as error:
         raise CannotRunError(str(error)) from None
+    if not options.dry_run:
+        _say_where(options.state_dir, url, stack)
     runner = Runner(edge, settings, state, Reporter(board))
 
     def use(fresh: Settings) -> None:
@@ -148,10 +153,24 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
         runner.use(fresh)
 
     reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules)
-    _LOG.info(pairs("Started", version=qosmanager.__version__, pid=os.getpid(), http=url, dry_run=options.dry_run, on_stop=options.on_stop))
+    _LOG.info(
+        pairs(
+            "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop
+        )
+    )
     number = run_until_signal(runner, reloader, ProblemWatch(board, lambda: measured.readings.problems))
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state
+
+
+def _say_where(state_dir: Path, url: str | None, stack: ExitStack) -> None:
+    """Let other commands find this agent. One that cannot say so runs all the same: they have --url."""
+    try:
+        publish(state_dir, RunningAgent.this_process(url))
+    except OSError as error:
+        _LOG.warning(pairs("NotFindable", state_dir=state_dir, error=error.strerror or error))
+        return
+    stack.callback(withdraw, state_dir)
 
 
 def _log_to_stderr() -> None:

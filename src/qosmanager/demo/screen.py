@@ -11,7 +11,8 @@ from rich.text import Text
 
 from qosmanager.demo.story import ALONE, MANAGED, MEMORY, QUIET, SURGE, UNMANAGED, Measured, Now, Proof
 from qosmanager.views.decisions import Entry
-from qosmanager.views.status import PressureView, Status
+from qosmanager.views.judgement import PressureView
+from qosmanager.views.status import Status
 
 _LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
 _BARS = "▁▂▃▄▅▆▇█"

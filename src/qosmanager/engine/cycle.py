@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.engine.step import conclude, judge
@@ -16,7 +17,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement
-from qosmanager.ports import Clock, Readings
+from qosmanager.ports import Clock, Pauses, Readings
 from qosmanager.verify import observe, settle
 
 
@@ -27,11 +28,12 @@ class Hands(Protocol):
 
 
 class Edge(Struct, frozen=True):
-    """The ports that one cycle uses."""
+    """The ports that one cycle uses. `pauses` None: nobody can pause it."""
 
     readings: Readings
     hands: Hands
     clock: Clock
+    pauses: Pauses | None = None
 
 
 def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> CycleRecord:
@@ -39,6 +41,9 @@ def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> Cycl
     clock = edge.clock
     began = clock.monotonic()
     snapshot, placement = edge.readings.sample()
+    pause = edge.pauses.current() if edge.pauses else None
+    if pause is not None:
+        snapshot = replace(snapshot, paused=True)
     collected = clock.monotonic()
     seen, outcomes = observe(state, snapshot)
     verified = clock.monotonic()
@@ -61,5 +66,6 @@ def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> Cycl
         state=settled,
         receipts=receipts,
         outcomes=outcomes + overwritten,
+        pause=pause,
         durations=durations | {"total": (acted - began) * 1000},
     )

@@ -30,7 +30,7 @@ PATHS = {
     "/readyz": "200 while decisions rest on fresh data, else 503 with the reason",
     "/status": "node, pressure, BE and pods now",
     "/snapshot": "the readings of the last cycle, as data",
-    "/decisions": f"the last decisions and events; ?last=1..{CAPACITY} (default {DEFAULT_LAST}) &pod=NAMESPACE/NAME",
+    "/decisions": f"the last decisions and events; ?last=1..{CAPACITY} (default {DEFAULT_LAST}) &pod=NAMESPACE/NAME &terms=true",
 }
 
 
@@ -107,15 +107,19 @@ def _snapshot(board: Board) -> Response:
 
 def _decisions(board: Board, request: Request) -> Response:
     query = request.query_params
-    unknown = sorted(set(query) - {"last", "pod"})
+    unknown = sorted(set(query) - {"last", "pod", "terms"})
     if unknown:
-        raise BadQueryError(f"unknown parameter {unknown[0]!r}", "last, pod")
+        raise BadQueryError(f"unknown parameter {unknown[0]!r}", "last, pod, terms")
     last, pod = query.get("last", str(DEFAULT_LAST)), query.get("pod")
     if not (last.isascii() and last.isdigit() and len(last) <= 4 and 1 <= int(last) <= CAPACITY):
         raise BadQueryError(f"last is {last!r}", f"a whole number from 1 to {CAPACITY}")
     if pod is not None and (pod.count("/") != 1 or not all(pod.split("/"))):
         raise BadQueryError(f"pod is {pod!r}", "NAMESPACE/NAME")
-    return _json({"decisions": board.decisions.last(int(last), pod)})
+    terms = query.get("terms", "false")
+    if terms not in ("true", "false"):
+        raise BadQueryError(f"terms is {terms!r}", "true, false")
+    entries = board.decisions.last_with_terms if terms == "true" else board.decisions.last
+    return _json({"decisions": entries(int(last), pod)})
 
 
 def _refused(_: Request, error: Exception) -> Response:

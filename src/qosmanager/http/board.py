@@ -13,6 +13,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.decisions import Decisions
 from qosmanager.views.metrics import Metrics
+from qosmanager.views.reports import paused_text
 from qosmanager.views.status import About
 
 MISSED_PERIODS = 5  # a loop that has finished no cycle for so many periods is not healthy
@@ -70,7 +71,7 @@ class Board:
         return Health(age <= allowed, f"{what} {age:.1f} s ago, allowed {allowed:.1f} s")
 
     def readiness(self) -> Health:
-        """Tell whether decisions rest on fresh data: the loop runs and the node's sample is not stale."""
+        """Tell whether decisions rest on fresh data: the loop runs, the node's sample is fresh. A paused agent is ready, and says so."""
         latest, health = self._latest, self.health()
         if latest is None or not health.ok:
             return Health(False, health.reason)
@@ -78,4 +79,5 @@ class Board:
         if snapshot.node.cpu_usage is None:
             return Health(False, snapshot.missing.get("node.cpu_usage", "the node's CPU usage is not measured"))
         fresh = snapshot.node_age <= limit
-        return Health(fresh, f"node sample is {snapshot.node_age:.1f} s old, allowed {limit:.1f} s")
+        paused = f"paused {paused_text(latest.record)}; " if snapshot.paused else ""
+        return Health(fresh, f"{paused}node sample is {snapshot.node_age:.1f} s old, allowed {limit:.1f} s")

@@ -13,10 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.model.actions import Outcome, Receipt
+from qosmanager.model.assessment import Assessment
 from qosmanager.model.qos import Level
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
 from qosmanager.views.figures import iso, topic
+from qosmanager.views.judgement import AssessmentView, assessment_view
+from qosmanager.views.reports import PAUSED, paused_text, starving_text
+from qosmanager.views.status import starved_tens
 
 CAPACITY = 500
 
@@ -43,6 +47,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     """A decision (`type` "action") or something that happened ("event"); `kind` is the action's kind or the event's name.
 
     `subject` is a pod's key, a file, "BE" or "node". `since` is the cycle's time on the agent's clock, by which outcomes find it.
+    `terms` is the judgement that it was decided from, only where asked for.
     """
 
     number: int
@@ -59,17 +64,29 @@ class Entry(Struct, frozen=True, kw_only=True):
     receipts: tuple[ReceiptView, ...] = ()
     outcome: OutcomeView | None = None
     since: float | None = None
+    terms: AssessmentView | None = None
+
+
+class _Kept(Struct, frozen=True):
+    """An entry and the judgement of its cycle: kept as it is, made into data only when somebody asks."""
+
+    entry: Entry
+    assessment: Assessment | None = None
+
+    def with_terms(self) -> Entry:
+        return self.entry if self.assessment is None else replace(self.entry, terms=assessment_view(self.assessment, None))
 
 
 class Decisions:
     """A bounded memory of what was decided and of what happened."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self._entries: deque[Entry] = deque(maxlen=capacity)
+        self._entries: deque[_Kept] = deque(maxlen=capacity)
         self._lock = Lock()
         self._number = 0
         self._level: Level | None = None
         self._degraded: frozenset[str] = frozenset()
+        self._starved = 0
 
     def observe(self, record: CycleRecord) -> None:
         """Take in one cycle: its actions, its events, its verdicts on earlier actions."""
@@ -88,18 +105,24 @@ class Decisions:
     def event(self, wall: float, kind: str, about: str, reason: str) -> None:
         """Add something that no cycle's record holds, for example a refused reload; said again at once it is not added again."""
         with self._lock:
-            last = self._entries[-1] if self._entries else None
+            last = self._entries[-1].entry if self._entries else None
             if last is not None and (last.kind, last.subject, last.reason) == (kind, about, reason):
                 return
-            self._entries.append(
-                Entry(number=self._next(), cycle=None, time=iso(wall), type="event", kind=kind, subject=about, reason=reason)
-            )
+            entry = Entry(number=self._next(), cycle=None, time=iso(wall), type="event", kind=kind, subject=about, reason=reason)
+            self._entries.append(_Kept(entry))
 
     def last(self, count: int, pod: str | None = None) -> tuple[Entry, ...]:
         """Return the last `count` entries, oldest first; with `pod` only those about that pod (its key, namespace/name)."""
+        return tuple(kept.entry for kept in self._last(count, pod))
+
+    def last_with_terms(self, count: int, pod: str | None = None) -> tuple[Entry, ...]:
+        """Return the same, each action with the judgement it was decided from."""
+        return tuple(kept.with_terms() for kept in self._last(count, pod))
+
+    def _last(self, count: int, pod: str | None) -> list[_Kept]:
         with self._lock:
-            found = [entry for entry in self._entries if pod is None or entry.subject == pod]
-        return tuple(found[-count:]) if count else ()
+            found = [kept for kept in self._entries if pod is None or kept.entry.subject == pod]
+        return found[-count:] if count else []
 
     def _changes(self, record: CycleRecord) -> None:
         level = record.assessment.effective_level
@@ -111,55 +134,61 @@ class Decisions:
             self._level = level
         degraded = {topic(reason): reason for reason in record.plan.degraded}
         for name in sorted(degraded.keys() - self._degraded):
-            self._happened(record, "degraded", "node", degraded[name])
+            kind, reason = ("paused", paused_text(record)) if name == PAUSED else ("degraded", degraded[name])
+            self._happened(record, kind, "node", reason)
         for name in sorted(self._degraded - degraded.keys()):
-            self._happened(record, "recovered", "node", name)
+            kind, reason = ("resumed", "the pause is over") if name == PAUSED else ("recovered", name)
+            self._happened(record, kind, "node", reason)
         self._degraded = frozenset(degraded)
+        starved = starved_tens(record.state)
+        if starved > self._starved:
+            self._happened(record, "be_starving", "BE", starving_text(record))
+        elif self._starved and not starved:
+            self._happened(record, "be_starving_over", "BE", "BE is no longer held at its floor")
+        self._starved = starved
 
     def _decided(self, record: CycleRecord, effect: Effect) -> None:
         action = effect.action
-        self._entries.append(
-            Entry(
-                number=self._next(),
-                cycle=record.number,
-                time=iso(record.wall),
-                type="action",
-                kind=effect.kind,
-                subject=subject(action),
-                reason=action.reason,
-                plugin=action.plugin.value,
-                amount=amount(action),
-                mode=action.mode.value,
-                result=effect.result.value if effect.result else None,
-                receipts=tuple(
-                    ReceiptView(target=r.target, result=r.result.value, before=r.before, after=r.after, detail=r.detail)
-                    for r in effect.receipts
-                ),
-                since=record.snapshot.time,
-            )
+        entry = Entry(
+            number=self._next(),
+            cycle=record.number,
+            time=iso(record.wall),
+            type="action",
+            kind=effect.kind,
+            subject=subject(action),
+            reason=action.reason,
+            plugin=action.plugin.value,
+            amount=amount(action),
+            mode=action.mode.value,
+            result=effect.result.value if effect.result else None,
+            receipts=tuple(
+                ReceiptView(target=r.target, result=r.result.value, before=r.before, after=r.after, detail=r.detail)
+                for r in effect.receipts
+            ),
+            since=record.snapshot.time,
         )
+        self._entries.append(_Kept(entry, record.assessment))
 
     def _settle(self, outcome: Outcome, wall: float) -> None:
         for index in range(len(self._entries) - 1, -1, -1):
-            entry = self._entries[index]
-            if _is_about(entry, outcome):
+            kept = self._entries[index]
+            if _is_about(kept.entry, outcome):
                 view = OutcomeView(time=iso(wall), verdict=outcome.verdict.value, detail=outcome.detail)
-                self._entries[index] = replace(entry, outcome=view)
+                self._entries[index] = replace(kept, entry=replace(kept.entry, outcome=view))
                 return
 
     def _happened(self, record: CycleRecord, kind: str, about: str, reason: str) -> None:
-        self._entries.append(
-            Entry(
-                number=self._next(),
-                cycle=record.number,
-                time=iso(record.wall),
-                type="event",
-                kind=kind,
-                subject=about,
-                reason=reason,
-                since=record.snapshot.time,
-            )
+        entry = Entry(
+            number=self._next(),
+            cycle=record.number,
+            time=iso(record.wall),
+            type="event",
+            kind=kind,
+            subject=about,
+            reason=reason,
+            since=record.snapshot.time,
         )
+        self._entries.append(_Kept(entry))
 
     def _next(self) -> int:
         self._number += 1

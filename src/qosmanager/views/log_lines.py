@@ -13,8 +13,9 @@ from qosmanager.model.actions import Evict, Result
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
-from qosmanager.views.figures import MIB, short, topic
-from qosmanager.views.status import be_usage
+from qosmanager.views.figures import MIB, iso, short, topic
+from qosmanager.views.reports import PAUSED, starving_text
+from qosmanager.views.status import be_usage, starved_tens
 
 
 class Severity(IntEnum):
@@ -38,6 +39,7 @@ def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
         *_foreign(record),
         *_outcomes(record),
         *_degraded(record, previous),
+        *_starving(record, previous),
         *((Severity.ERROR, pairs("PluginFailed", plugin=f.plugin.value, error=f.error)) for f in record.plan.failures),
     ]
 
@@ -137,10 +139,29 @@ def _outcomes(record: CycleRecord) -> list[Line]:
 
 
 def _degraded(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
-    """Said once when it begins and once when it ends, not every cycle."""
+    """Said once when it begins and once when it ends, not every cycle; a pause has lines of its own."""
     now = {topic(reason): reason for reason in record.plan.degraded}
     before = {topic(reason) for reason in previous.plan.degraded} if previous else set()
     return [
-        *((Severity.WARNING, pairs("degraded", reason=reason)) for name, reason in now.items() if name not in before),
-        *((Severity.INFO, pairs("recovered", reason=name)) for name in sorted(before - now.keys())),
+        *(
+            (Severity.WARNING, _paused(record) if name == PAUSED else pairs("degraded", reason=now[name]))
+            for name in now
+            if name not in before
+        ),
+        *((Severity.INFO, pairs("Resumed") if name == PAUSED else pairs("recovered", reason=name)) for name in sorted(before - now.keys())),
     ]
+
+
+def _paused(record: CycleRecord) -> str:
+    pause = record.pause
+    if pause is None:
+        return pairs("Paused")
+    return pairs("Paused", until=iso(pause.until), by=pause.by, reason=pause.reason or "-")
+
+
+def _starving(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
+    """Said once every 10 minutes for as long as it lasts, and once when it is over."""
+    now, before = starved_tens(record.state), starved_tens(previous.state) if previous else 0
+    if now > before:
+        return [(Severity.WARNING, pairs("BEStarving", detail=starving_text(record)))]
+    return [(Severity.INFO, pairs("BEStarvingOver"))] if before and not now else []

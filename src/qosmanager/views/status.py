@@ -10,13 +10,14 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Refusal
-from qosmanager.model.assessment import Assessment, MatrixInputs, Pressure
+from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Plugin, QoS
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import State
 from qosmanager.views.effects import amount, effects, subject
 from qosmanager.views.figures import iso, rounded
+from qosmanager.views.judgement import AssessmentView, assessment_view
 
 STARVING_AFTER = 600.0  # seconds BE is held at the floor (section 5.4)
 
@@ -29,46 +30,9 @@ class About(Struct, frozen=True, kw_only=True):
     started: float
 
 
-class TermView(Struct, frozen=True, kw_only=True):
-    """A factor as counted and the readings it came from; points null: left out, `note` says why."""
-
-    points: float | None
-    cap: float
-    inputs: dict[str, float | None]
-    note: str
-
-
-class PressureView(Struct, frozen=True, kw_only=True):
-    """A score in the shape of section 8, with the terms behind its factors."""
-
-    score: float
-    level: str
-    factors: dict[str, float]
-    terms: dict[str, TermView]
-    mean: float | None
-    oom_risk: bool | None = None
-
-
-class AssessmentView(Struct, frozen=True, kw_only=True):
-    """The assessment in the shape of section 8. `effective_for`: seconds since which the level is the present one or tighter."""
-
-    cpu: PressureView
-    memory: PressureView
-    io: PressureView
-    matrix: dict[str, str]
-    matrix_inputs: MatrixInputs
-    raw_level: str
-    effective_level: str
-    effective_for: float | None
-    slo: str
-    slo_violated_by: tuple[str, ...]
-    latency_rising: tuple[str, ...]
-    oom_reasons: tuple[str, ...]
-    oom_forecast: float | None
-
-
 class BeView(Struct, frozen=True, kw_only=True):
-    """All BE together. `limit` null: none in force. `usage` is of the measured pods, null when none is; `unmeasured` counts the rest."""
+    """All BE together. `limit` null: none in force; `floor_for`: seconds since which it has been the floor. `usage` is of the measured
+    pods, null when none is; `unmeasured` counts the rest."""
 
     limit: float | None
     cpus: str | None
@@ -78,10 +42,22 @@ class BeView(Struct, frozen=True, kw_only=True):
     terminating: int
     starving: bool
     oscillating: bool
+    floor_for: float | None = None
+
+
+class PauseView(Struct, frozen=True, kw_only=True):
+    """A pause in force: from when to when (`left`: seconds), by whom, why."""
+
+    since: str
+    until: str
+    left: float
+    by: str
+    reason: str
 
 
 class PodView(Struct, frozen=True, kw_only=True):
-    """One pod. `cpu.effective_limit` is the limit in force, raised while a burst runs."""
+    """One pod. `cpu.effective_limit` is the limit in force, raised while a burst runs; `burst_cooldown`: seconds until another may
+    begin."""
 
     key: str
     qos: str
@@ -90,6 +66,10 @@ class PodView(Struct, frozen=True, kw_only=True):
     cpu: dict[str, float | None]
     memory: dict[str, float | None]
     latency: dict[str, float | None]
+    critical: bool = False
+    owner: str | None = None
+    labelled: bool = True
+    burst_cooldown: float | None = None
 
 
 class ActionView(Struct, frozen=True, kw_only=True):
@@ -126,6 +106,8 @@ class Status(Struct, frozen=True, kw_only=True):
     degraded: tuple[str, ...]
     missing: dict[str, str]
     durations_ms: dict[str, float]
+    pause: PauseView | None = None
+    settings: Settings = Settings()  # in force, with durations in seconds
 
 
 def status(record: CycleRecord, settings: Settings, about: About) -> Status:
@@ -141,7 +123,7 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         paused=snapshot.paused,
         node={name: rounded(getattr(snapshot.node, name)) for name in snapshot.node.__struct_fields__ if name != "topology"},
         node_age=round(snapshot.node_age, 3),
-        assessment=_assessment(record.assessment, record.state),
+        assessment=assessment_view(record.assessment, _since(record.state, record.state.suppress_since)),
         be=_be(record),
         pods=_pods(record),
         actions=_actions(record),
@@ -151,12 +133,20 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         degraded=record.plan.degraded,
         missing=snapshot.missing,
         durations_ms={stage: round(value, 3) for stage, value in record.durations.items()},
+        pause=None if record.pause is None else _pause(record.pause, record.wall),
+        settings=settings,
     )
 
 
 def starving(state: State) -> bool:
     """Tell whether BE has been held at the floor for 10 minutes (section 5.4)."""
-    return state.floor_since is not None and state.time is not None and state.time - state.floor_since >= STARVING_AFTER
+    return starved_tens(state) > 0
+
+
+def starved_tens(state: State) -> int:
+    """Return how many times 10 minutes BE has been held at the floor; 0 also where the limit is only observed."""
+    held = _since(state, state.floor_since)
+    return 0 if held is None or state.be_observed else int(held // STARVING_AFTER)
 
 
 def be_usage(pods: tuple[Pod, ...]) -> float | None:
@@ -166,42 +156,14 @@ def be_usage(pods: tuple[Pod, ...]) -> float | None:
     return sum(measured) if measured or not batch else None
 
 
-def _assessment(assessment: Assessment, state: State) -> AssessmentView:
-    held = state.time - state.suppress_since if state.time is not None and state.suppress_since is not None else None
-    return AssessmentView(
-        cpu=_pressure(assessment.cpu),
-        memory=_pressure(assessment.memory, oom_risk=assessment.oom.present),
-        io=_pressure(assessment.io),
-        matrix={"priority": assessment.matrix.priority.value, "action": assessment.matrix.action.value},
-        matrix_inputs=assessment.matrix.inputs,
-        raw_level=assessment.raw_level.value,
-        effective_level=assessment.effective_level.value,
-        effective_for=rounded(held),
-        slo=assessment.slo.value,
-        slo_violated_by=assessment.slo_violated_by,
-        latency_rising=assessment.latency_rising,
-        oom_reasons=assessment.oom.reasons,
-        oom_forecast=rounded(assessment.oom.forecast),
-    )
+def _since(state: State, moment: float | None) -> float | None:
+    """Return the seconds from a moment to the last cycle; None where one of them is not known."""
+    return None if state.time is None or moment is None else state.time - moment
 
 
-def _pressure(pressure: Pressure, oom_risk: bool | None = None) -> PressureView:
-    return PressureView(
-        score=round(pressure.score, 4),
-        level=pressure.level.value,
-        factors={factor.name: round(factor.points, 4) for factor in pressure.factors if factor.points is not None},
-        terms={
-            factor.name: TermView(
-                points=rounded(factor.points),
-                cap=round(factor.cap, 4),
-                inputs={name: rounded(value) for name, value in factor.inputs.items()},
-                note=factor.note,
-            )
-            for factor in pressure.factors
-        },
-        mean=rounded(pressure.mean),
-        oom_risk=oom_risk,
-    )
+def _pause(pause: Pause, wall: float) -> PauseView:
+    left = round(max(0.0, pause.until - wall), 1)
+    return PauseView(since=iso(pause.since), until=iso(pause.until), left=left, by=pause.by, reason=pause.reason)
 
 
 def _be(record: CycleRecord) -> BeView:
@@ -215,11 +177,13 @@ def _be(record: CycleRecord) -> BeView:
         terminating=sum(pod.terminating for pod in batch),
         starving=starving(record.state),
         oscillating=record.state.oscillating,
+        floor_for=rounded(_since(record.state, record.state.floor_since)),
     )
 
 
 def _pods(record: CycleRecord) -> tuple[PodView, ...]:
-    raised = {burst.pod: burst.limit for burst in record.state.bursts if not burst.observed}
+    state = record.state
+    raised = {burst.pod: burst.limit for burst in state.bursts if not burst.observed}
     return tuple(
         PodView(
             key=pod.key,
@@ -236,9 +200,18 @@ def _pods(record: CycleRecord) -> tuple[PodView, ...]:
             },
             memory={"rss": pod.memory.rss, "request": pod.memory.request, "limit": pod.memory.limit, "growth": rounded(pod.memory.growth)},
             latency={"p99": rounded(pod.latency.p99), "slo": rounded(pod.latency.slo)},
+            critical=pod.critical,
+            owner=pod.owner,
+            labelled=pod.labelled,
+            burst_cooldown=_left(state, state.burst_cooldown_until.get(pod.key)),
         )
         for pod in record.snapshot.pods
     )
+
+
+def _left(state: State, until: float | None) -> float | None:
+    """Return the seconds that a cooldown still lasts; None: it is over."""
+    return None if state.time is None or until is None or until <= state.time else round(until - state.time, 1)
 
 
 def _actions(record: CycleRecord) -> tuple[ActionView, ...]:

@@ -5,11 +5,13 @@ import threading
 import time
 
 import pytest
+from msgspec.structs import replace
 
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import Settings, SystemReserved
 from qosmanager.engine.cycle import Edge, run_cycle
 from qosmanager.engine.runner import Runner
 from qosmanager.model.actions import Plan, Receipt, Result, SetBeCpuLimit
+from qosmanager.model.pause import Pause
 from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import Node, Pod, PodCpu, Snapshot
 from qosmanager.model.state import State
@@ -160,3 +162,26 @@ def test_a_signal_may_stop_it_at_any_instant_of_its_wait():
     thread.start()
     thread.join(10)
     assert not thread.is_alive(), "stop waits for a lock that its own thread holds"
+
+
+class PausedBy:
+    def __init__(self) -> None:
+        self.pause: Pause | None = None
+
+    def current(self) -> Pause | None:
+        return self.pause
+
+
+def test_a_pause_keeps_the_limit_changes_nothing_and_ends():
+    pauses, hands = PausedBy(), Answering()
+    edge = Edge(ConstantNode(), hands, MachineClock(), pauses)
+    first = run_cycle(edge, 1, State(), FAST)
+    pauses.pause = Pause(boot_id="b", ends=1.0, since=0.0, until=1.0, by="root")
+    paused = run_cycle(edge, 2, first.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
+    assert (paused.snapshot.paused, paused.pause, paused.plan.degraded) == (True, pauses.pause, ("paused",))
+    assert paused.plan.actions == ()
+    assert paused.state.be_limit == first.state.be_limit
+    pauses.pause = None
+    resumed = run_cycle(edge, 3, paused.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
+    assert resumed.pause is None
+    assert [action.cores for action in resumed.plan.actions] == [pytest.approx((8 - 6) * 0.8)]

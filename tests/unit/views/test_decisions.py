@@ -75,3 +75,13 @@ def test_an_event_of_no_cycle_takes_its_place():
     decisions = after(record())
     decisions.event(1_800_000_001.5, "reload_refused", "qos.yaml", "qosManager.syncPeriod: 0s, allowed 100ms to 60s")
     assert (decisions.last(1)[0].kind, decisions.last(1)[0].time) == ("reload_refused", "2027-01-15T08:00:01.500Z")
+
+
+def test_the_terms_of_an_action_are_those_of_its_own_cycle_and_only_given_when_asked_for():
+    calm = replace(ASSESSMENT, cpu=replace(ASSESSMENT.cpu, score=5.0))
+    decisions = after(record(1, actions=(LIMIT,)), record(2, actions=(LIMIT,), assessment=calm))
+    assert all(entry.terms is None for entry in decisions.last(10))
+    first, second = (entry for entry in decisions.last_with_terms(10) if entry.type == "action")
+    assert (first.terms.cpu.score, second.terms.cpu.score) == (30.0, 5.0)
+    assert first.terms.cpu.terms["usage"].inputs == {"cpu_percent": 75.0}
+    assert replace(first, terms=None) == next(entry for entry in decisions.last(10) if entry.type == "action")

@@ -1,0 +1,27 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qosmanager.linux.journal import STATE_DIRECTORY
+
+state_dir_option = click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=STATE_DIRECTORY,
+    show_default=True,
+    help="The agent's state directory: there it says where it listens, and there a pause is kept.",
+)
+
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    help="Where the agent answers, such as http://127.0.0.1:9316. [default: where the agent of --state-dir listens, else that one]",
+)
+
+output_option = click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="For people, or as data."
+)

@@ -1,0 +1,26 @@
+"""What is said once when it begins: the agent is paused, BE is starving (specification, sections 2 and 5.4)."""
+
+from __future__ import annotations
+
+from qosmanager.documents.quantities import shown_time
+from qosmanager.model.record import CycleRecord
+from qosmanager.views.figures import short
+from qosmanager.views.status import STARVING_AFTER, be_usage, starved_tens
+
+PAUSED = "paused"  # the reason under which a plan says that the agent is paused
+
+
+def paused_text(record: CycleRecord) -> str:
+    """Say until when, by whom and why; a recording knows only that it was so."""
+    pause = record.pause
+    if pause is None:
+        return "bursts end, BE limits stay, nothing changes"
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"until {shown_time(round(pause.until))} by {pause.by}{why}; bursts end, BE limits stay, nothing changes"
+
+
+def starving_text(record: CycleRecord) -> str:
+    """Say for how long BE has been held at its floor, and what it uses of it."""
+    minutes = starved_tens(record.state) * STARVING_AFTER / 60
+    usage = short(be_usage(record.snapshot.pods))
+    return f"BE has been held at its floor of {short(record.state.be_limit)} cores for {minutes:.0f} minutes; it uses {usage}"
