@@ -91,6 +91,7 @@ class Bench:
         self.throttled: dict[str, float] = {}
         self.be_parent: str | None = "be"
         self.kubelet_owned = False
+        self.kubelet_cpusets: str | None = None
         self.standing = Standing()
         self.now = 0.0
         self.executor = self.restarted()
@@ -108,7 +109,13 @@ class Bench:
 
     @property
     def placement(self) -> Placement:
-        return Placement(workloads=dict(self.pods), be_parent=self.be_parent, throttled=self.throttled, kubelet_owned=self.kubelet_owned)
+        return Placement(
+            workloads=dict(self.pods),
+            be_parent=self.be_parent,
+            throttled=self.throttled,
+            kubelet_owned=self.kubelet_owned,
+            kubelet_cpusets=self.kubelet_cpusets,
+        )
 
     @property
     def snapshot(self) -> Snapshot:

@@ -13,6 +13,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.linux.cgroup_reader import CgroupReaders
 from qosmanager.linux.cgroup_tree import CgroupTree
 from qosmanager.linux.host import HostNode
+from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.workload import Workload, WorkloadRule
@@ -61,6 +62,8 @@ class Bench:
         self.own: dict[str, float] = {}
         self.tree = CgroupTree(self.kernel.files)
         self.readers = CgroupReaders(self.kernel.files)
+        self.checkpoint = path / "cpu_manager_state"
+        self.cpu_manager = KubeletCpus(self.checkpoint)
         self.sampler = Sampler(
             Sources(
                 clock=self.clock,
@@ -74,7 +77,7 @@ class Bench:
         )
 
     def informer(self, rules: tuple[WorkloadRule, ...]) -> StatesInformer:
-        return StatesInformer(self.tree, (RuleSource(self.tree, rules), Kubepods(self.tree, self.readers)))
+        return StatesInformer(self.tree, (RuleSource(self.tree, rules), Kubepods(self.tree, self.readers, self.cpu_manager)))
 
     def pods(self):
         snapshot, _ = self.sampler.sample()

@@ -27,6 +27,7 @@ from qosmanager.linux.foreign import foreign_agent
 from qosmanager.linux.group_node import GroupNode
 from qosmanager.linux.host import HostNode
 from qosmanager.linux.journal import FileJournal
+from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.linux.latency import PrometheusLatencies
 from qosmanager.linux.lock import LockHeldError, NodeLock
 from qosmanager.linux.processes import ProcScores
@@ -91,10 +92,10 @@ def measuring(wanted: Wanted, hierarchies: Hierarchies, clock: Clock, own_limit:
     """Build what measures. Raises CannotRunError when the node's cgroup is not there."""
     allow_many_descriptors()
     tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
-    latencies = PrometheusLatencies(clock)
+    latencies, cpu_manager = PrometheusLatencies(clock), KubeletCpus()
 
     def informer(rules: tuple[WorkloadRule, ...]) -> StatesInformer:
-        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers)))
+        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager)))
 
     sources = Sources(
         clock=clock,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from qosmanager.collect.readings import GroupReaders, GroupTree
+from msgspec.structs import replace
+
+from qosmanager.collect.readings import CpuGrants, CpuManager, GroupReaders, GroupTree
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import Container, Workload
 
@@ -35,12 +37,29 @@ def find_kubepods(tree: GroupTree) -> str | None:
 class Kubepods:
     """A source of the StatesInformer. The class is that of the tier, for labels are not to be seen here."""
 
-    def __init__(self, tree: GroupTree, readers: GroupReaders, root: str | None = None) -> None:
+    def __init__(self, tree: GroupTree, readers: GroupReaders, cpu_manager: CpuManager, root: str | None = None) -> None:
         """`root`: kubelet's group, relative to the cgroup root; None: it is looked for at each scan until it is found."""
         self._tree = tree
         self._readers = readers
+        self._cpu_manager = cpu_manager
+        self._grants = CpuGrants()
         self._root = root
         self._known: dict[str, tuple[tuple[int, int], Workload]] = {}
+
+    @property
+    def in_use(self) -> bool:
+        """Whether kubelet's tree was found."""
+        return self._root is not None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be read in the last scan, for people."""
+        return (self._grants.problem,) if self._root is not None and self._grants.problem else ()
+
+    @property
+    def writes_cpusets_below(self) -> str | None:
+        """Return the group below which kubelet writes cpusets itself, as its static CPU policy does; None: it does not."""
+        return self._root if self._grants.static else None
 
     def watched(self) -> list[str]:
         """Return the groups whose link counts tell that a pod came or went."""
@@ -60,6 +79,7 @@ class Kubepods:
             self._root = find_kubepods(self._tree)
         if self._root is None:
             return []
+        self._grants = self._cpu_manager.grants()
         known: dict[str, tuple[tuple[int, int], Workload]] = {}
         for name, qos in TIERS.items():
             tier = self._tier(self._root, name)
@@ -73,7 +93,11 @@ class Kubepods:
                     same = before is not None and before[0] == identity
                     known[group] = before if same and before else (identity, self._pod(group, match[1].replace("_", "-"), qos))
         self._known = known
-        return [workload for _, workload in known.values()]
+        return [self._with_grant(workload) for _, workload in known.values()]
+
+    def _with_grant(self, workload: Workload) -> Workload:
+        cpus = self._grants.by_uid.get(workload.uid)
+        return replace(workload, exclusive_cpus=cpus) if cpus else workload
 
     def forget(self) -> None:
         """Have the next scan read all again: a container that was replaced leaves the link count as it was."""

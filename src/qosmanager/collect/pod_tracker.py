@@ -28,7 +28,7 @@ class PodTracker:
         self._memory = MemoryTracker(self._reader, history, self._missing)
         self._observed = ObservedTracker(self._reader, self._missing)
         self._latency = LatencyTracker(history, self._missing)
-        self._exclusive: tuple[int, ...] = ()
+        self._own_cpus: tuple[int, ...] = ()
         self._memory_pace = Pace(MEMORY, phase)
         self._limits_pace = Pace(LIMITS, phase)
 
@@ -66,7 +66,7 @@ class PodTracker:
             if workload.qos is QoS.LSE:
                 own = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
                 # A group with all CPUs of the node was given none of its own.
-                self._exclusive = own if len(own) < conditions.cpus else ()
+                self._own_cpus = own if len(own) < conditions.cpus else ()
         return Pod(
             name=workload.name,
             qos=workload.qos,
@@ -78,7 +78,7 @@ class PodTracker:
             terminating=workload.terminating,
             owner=workload.owner,
             labelled=workload.labelled,
-            exclusive_cpus=self._exclusive,
+            exclusive_cpus=workload.exclusive_cpus or self._own_cpus,
             cpu=cpu,
             memory=self._memory.memory,
             latency=self._latency.sample(workload, now, conditions.latencies),

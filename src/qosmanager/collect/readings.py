@@ -131,8 +131,28 @@ class GroupReaders(Protocol):
     def open(self, group: str) -> GroupReader: ...
 
 
+class CpuGrants(Struct, frozen=True, kw_only=True):
+    """What kubelet's CPU manager has given away. `static`: its policy is the one that gives CPUs to single pods and writes the cpusets of
+    all other containers itself; `by_uid`: the CPUs that are a pod's alone; `problem`: why nothing is known, else ""."""
+
+    static: bool = False
+    by_uid: dict[str, tuple[int, ...]] = {}
+    problem: str = ""
+
+
+class CpuManager(Protocol):
+    """kubelet's CPU manager."""
+
+    def grants(self) -> CpuGrants:
+        """What is given away now; the same object while nothing has changed. Never fails."""
+
+
 class GroupTree(Protocol):
     """The tree of groups, in one hierarchy that holds all of them. Links are never followed; "" is the root."""
+
+    @property
+    def root(self) -> str:
+        """Where the tree is, for people."""
 
     def children(self, group: str) -> list[str]:
         """Names of the groups right below, sorted; empty when the group is not there."""

@@ -100,6 +100,7 @@ class Sampler:
             be_parent=residents.be_parent,
             throttled=throttled,
             kubelet_owned=residents.kubelet_owned,
+            kubelet_cpusets=residents.kubelet_cpusets,
         )
         return snapshot, placement
 

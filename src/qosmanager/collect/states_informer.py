@@ -21,17 +21,28 @@ RESCAN = 10.0  # seconds
 class Residents(Struct, frozen=True, kw_only=True):
     """Who runs here. `be_parent` is the one group that holds all BE and nothing else, `kubelet_owned` says whose it is.
 
-    `problems` tells what of the declarations could not be followed, for people.
+    `kubelet_cpusets` is the group below which kubelet writes cpusets itself, if there is one. `problems` tells what of the declarations
+    could not be followed, for people.
     """
 
     workloads: tuple[Workload, ...] = ()
     be_parent: str | None = None
     kubelet_owned: bool = False
+    kubelet_cpusets: str | None = None
     problems: tuple[str, ...] = ()
 
 
 class Source(Protocol):
-    """Something that knows workloads."""
+    """Something that knows workloads. What the properties say is that of the last scan."""
+
+    @property
+    def in_use(self) -> bool: ...
+
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+    @property
+    def writes_cpusets_below(self) -> str | None: ...
 
     def watched(self) -> list[str]: ...
 
@@ -50,6 +61,9 @@ class RuleSource:
     def __init__(self, tree: GroupTree, rules: tuple[WorkloadRule, ...]) -> None:
         self._tree = tree
         self._rules = tuple(sorted(rules, key=lambda rule: rule.is_pattern))
+        self.in_use = bool(rules)
+        self.problems: tuple[str, ...] = ()
+        self.writes_cpusets_below = None
 
     def watched(self) -> list[str]:
         """Return the parents of all declared groups, whose link counts tell that one came or went."""
@@ -65,15 +79,23 @@ class RuleSource:
     def scan(self) -> list[Workload]:
         """Return the declared workloads whose groups are there, patterns' matches in order of their names."""
         found: list[Workload] = []
+        problems: list[str] = []
         for rule in self._rules:
-            if not rule.is_pattern:
-                if self._tree.identity(rule.cgroup):
-                    found.append(self._workload(rule, rule.name, rule.cgroup))
-                continue
-            parent, pattern = _parent(rule.cgroup), rule.cgroup.rsplit("/", 1)[-1]
-            names = [name for name in self._tree.children(parent) if fnmatchcase(name, pattern)]
-            found.extend(self._workload(rule, f"{rule.name}-{name}", f"{parent}/{name}" if parent else name) for name in names)
+            # A pattern without a match is a quiet hour; one below a group that is not there may be a typing error.
+            needed = _parent(rule.cgroup) if rule.is_pattern else rule.cgroup
+            if self._tree.identity(needed) is None:
+                problems.append(f"{rule.key}: no cgroup {needed} under {self._tree.root} (yet)")
+            elif rule.is_pattern:
+                found += self._matches(rule)
+            else:
+                found.append(self._workload(rule, rule.name, rule.cgroup))
+        self.problems = tuple(problems)
         return found
+
+    def _matches(self, rule: WorkloadRule) -> list[Workload]:
+        parent, pattern = _parent(rule.cgroup), rule.cgroup.rsplit("/", 1)[-1]
+        names = [name for name in self._tree.children(parent) if fnmatchcase(name, pattern)]
+        return [self._workload(rule, f"{rule.name}-{name}", f"{parent}/{name}" if parent else name) for name in names]
 
     def forget(self) -> None:
         """Nothing is kept between scans."""
@@ -143,8 +165,14 @@ class StatesInformer:
             workloads=workloads,
             be_parent=be_parent,
             kubelet_owned=be_parent is not None and any(source.owns(be_parent) for source in self._sources),
-            problems=tuple(claims.problems),
+            kubelet_cpusets=next((source.writes_cpusets_below for source in self._sources if source.writes_cpusets_below), None),
+            problems=(*claims.problems, *self._problems()),
         )
+
+    def _problems(self) -> tuple[str, ...]:
+        if not any(source.in_use for source in self._sources):
+            return (f"no workload is declared and no kubelet tree was found under {self._tree.root}",)
+        return tuple(problem for source in self._sources for problem in source.problems)
 
     def _be_parent(self, be_groups: set[str]) -> str | None:
         """Return the group at which all BE can be limited together, or None.

@@ -32,7 +32,26 @@ class BeCpus:
         """One family per group that holds BE, or the reason why it has none."""
         if wanted is None and not exclusive:
             return []
-        return [self._family(group, pod, wanted, exclusive) for group, pod in sorted(holders(placement).items())]
+        found: list[Family | Receipt] = []
+        for group, pod in sorted(holders(placement).items()):
+            if not self._kubelet_writes_below(group, placement):
+                found.append(self._family(group, pod, wanted, exclusive))
+            elif wanted is not None:
+                detail = (
+                    f"kubelet's static CPU policy writes cpusets below {placement.kubelet_cpusets} itself; policy cfsQuota holds BE there"
+                )
+                # Not the file's name: what of ours may be in it goes back.
+                found.append(Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=pod, detail=detail))
+        return found
+
+    def _kubelet_writes_below(self, group: str, placement: Placement) -> bool:
+        """Whether kubelet keeps BE off its exclusive CPUs itself, and would fail below a smaller set of ours.
+
+        It writes its shared pool into every container, on v1 only inside the parent's set: when the pool grows before ours does, new
+        containers cannot start. On v2 a child may ask for more than its parent has.
+        """
+        kubelet = placement.kubelet_cpusets
+        return kubelet is not None and self._kernel.version("cpuset") == 1 and f"{group}/".startswith(f"{kubelet}/")
 
     def newborn(self) -> list[Family]:
         """Groups born below a group that we hold (v1): what they hold is ours, not their own, and has to be widened with it again."""

@@ -195,7 +195,7 @@ class ResourceExecutor:
 
     def _hold_cpus(self, cycle: _Cycle) -> list[Receipt]:
         exclusive = frozenset(cycle.standing.exclusive_cpus)
-        basis = (self._ledger.be_cpus, exclusive, _groups(cycle.placement))
+        basis = (self._ledger.be_cpus, exclusive, cycle.placement.kubelet_cpusets, _groups(cycle.placement))
         if basis == self._cpus_basis:
             return []
         try:
@@ -204,13 +204,7 @@ class ResourceExecutor:
             self._ledger.be_cpus = None
             return [Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=str(error))]
         self._hands.carry_out(self._be_cpus.newborn())
-        found: list[Family | Receipt] = []
-        if wanted is not None and exclusive and cycle.placement.kubelet_owned and self._kernel.version("cpuset") == 1:
-            # kubelet's static policy writes its shared pool to the containers: below a smaller set that fails for ever.
-            detail = "kubelet hands out exclusive CPUs here and writes cpusets itself; policy cfsQuota holds BE beside it"
-            found.append(Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=detail))
-            wanted = None
-        found += self._be_cpus.families(wanted, exclusive, cycle.placement)
+        found = self._be_cpus.families(wanted, exclusive, cycle.placement)
         families = [each for each in found if isinstance(each, Family)]
         refusals = [each for each in found if isinstance(each, Receipt)]
         kept = frozenset(receipt.target for receipt in refusals)

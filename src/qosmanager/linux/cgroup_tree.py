@@ -14,6 +14,7 @@ class CgroupTree:
 
     def __init__(self, hierarchies: Hierarchies) -> None:
         self._base = hierarchies.directory(home_controller(hierarchies), "")
+        self.root = str(hierarchies.root)
 
     def children(self, group: str) -> list[str]:
         if self.identity(group) is None:

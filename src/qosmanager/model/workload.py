@@ -60,6 +60,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     latency: LatencySource | None = None
     grace: float = 30.0
     containers: tuple[Container, ...] = ()
+    exclusive_cpus: tuple[int, ...] = ()  # given to this pod alone by kubelet's static CPU policy
 
     @property
     def key(self) -> str:
@@ -101,10 +102,11 @@ class WorkloadRule(Struct, frozen=True, kw_only=True):
 
 
 class Placement(Struct, frozen=True, kw_only=True):
-    """Where this cycle's pods lie, for the hands that act: pods by key, the group that holds all BE and nothing else (or None),
-    the throttled ratio of each container group, and the CPUs a BE cpuset may hold at most."""
+    """Where this cycle's pods lie, for the hands that act: pods by key, the group that holds all BE and nothing else (or None), and
+    the throttled ratio of each container group."""
 
     workloads: dict[str, Workload]
     be_parent: str | None = None
     throttled: dict[str, float] = {}  # container cgroup -> throttled ratio
     kubelet_owned: bool = False  # be_parent is kubelet's: cpu.idle must never be put on it
+    kubelet_cpusets: str | None = None  # below this group kubelet's static CPU policy writes cpusets itself; None: nowhere

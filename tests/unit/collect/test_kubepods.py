@@ -3,6 +3,7 @@ import pytest
 from kernel_tree import KernelTree
 from measuring import rule
 from qosmanager.collect.kubepods import Kubepods, find_kubepods
+from qosmanager.collect.readings import CpuGrants
 from qosmanager.collect.states_informer import RuleSource, StatesInformer
 from qosmanager.linux.cgroup_reader import CgroupReaders
 from qosmanager.linux.cgroup_tree import CgroupTree
@@ -17,8 +18,18 @@ def kernel(request, tmp_path):
     return KernelTree(tmp_path, request.param)
 
 
-def source(kernel, root=None):
-    return Kubepods(CgroupTree(kernel.files), CgroupReaders(kernel.files), root)
+class Manager:
+    """kubelet's CPU manager, as told."""
+
+    def __init__(self, **told):
+        self.told = CpuGrants(**told)
+
+    def grants(self):
+        return self.told
+
+
+def source(kernel, root=None, manager=None):
+    return Kubepods(CgroupTree(kernel.files), CgroupReaders(kernel.files), manager or Manager(), root)
 
 
 def pods(kernel, root=None):
@@ -132,3 +143,37 @@ def test_pods_and_containers_come_and_go(kernel):
     states.invalidate()
     (container,) = next(workload for workload in states.refresh(2.0).workloads if workload.uid == A).containers
     assert container.name == ID[::-1][:12]
+
+
+def test_cpus_given_by_kubelets_static_policy_whatever_the_class(kernel):
+    cgroupfs(kernel)
+    manager = Manager(static=True, by_uid={A: (2, 3), "some-other-pod": (1,)})
+    states = StatesInformer(CgroupTree(kernel.files), (source(kernel, manager=manager),))
+    residents = states.refresh(0.0)
+    assert {workload.uid: workload.exclusive_cpus for workload in residents.workloads} == {A: (2, 3), B: (), C: ()}
+    assert residents.kubelet_cpusets == "kubepods"
+    # A change is seen with the next scan, 10 s later.
+    manager.told = CpuGrants(static=True, by_uid={B: (1,)})
+    assert states.refresh(9.0) is residents
+    residents = states.refresh(10.0)
+    assert {workload.uid: workload.exclusive_cpus for workload in residents.workloads} == {A: (), B: (1,), C: ()}
+
+
+def test_a_new_pods_cpus_are_known_with_it(kernel):
+    cgroupfs(kernel)
+    manager = Manager(static=True)
+    states = StatesInformer(CgroupTree(kernel.files), (source(kernel, manager=manager),))
+    states.refresh(0.0)
+    new = A.replace("a1b2", "d1b2")
+    manager.told = CpuGrants(static=True, by_uid={new: (3,)})
+    kernel.add(f"kubepods/pod{new}")
+    assert {workload.uid: workload.exclusive_cpus for workload in states.refresh(1.0).workloads}[new] == (3,)
+
+
+def test_why_kubelets_cpus_are_not_known_is_a_problem_only_where_kubelet_is(kernel):
+    states = StatesInformer(CgroupTree(kernel.files), (source(kernel, manager=Manager(problem="cpu_manager_state: gone")),))
+    assert "cpu_manager_state" not in str(states.refresh(0.0).problems)
+    cgroupfs(kernel)
+    residents = states.refresh(10.0)
+    assert residents.problems == ("cpu_manager_state: gone",)
+    assert residents.kubelet_cpusets is None

@@ -86,6 +86,27 @@ def test_a_name_stands_for_one_group(kernel):
     assert "both a and b" in residents.problems[0]
 
 
+def test_a_declared_group_that_is_not_there_is_told_until_it_comes(kernel):
+    kernel.add("web")
+    states = informer(kernel, rule("api", "shop/api", namespace="shop"), rule("web", "web"))
+    residents = states.refresh(0.0)
+    assert residents.problems == (f"shop/api: no cgroup shop/api under {kernel.root} (yet)",)
+    kernel.add("shop/api")
+    residents = states.refresh(1.0)
+    assert residents.problems == ()
+    assert len(residents.workloads) == 2
+
+
+def test_a_pattern_without_a_match_is_no_problem_but_its_parent_must_be_there(kernel):
+    kernel.add("batch.slice")
+    rules = (rule("batch", "batch.slice/*", QoS.BE), rule("top", "nothing-*"), rule("other", "bacth.slice/*", QoS.BE))
+    assert informer(kernel, *rules).refresh(0.0).problems == (f"default/other: no cgroup bacth.slice under {kernel.root} (yet)",)
+
+
+def test_nothing_at_all_is_told(kernel):
+    assert informer(kernel).refresh(0.0).problems == (f"no workload is declared and no kubelet tree was found under {kernel.root}",)
+
+
 def test_a_link_is_no_group(kernel, tmp_path):
     kernel.add("batch.slice/a")
     (tmp_path / "elsewhere").mkdir()

@@ -140,9 +140,43 @@ def test_v2_writes_the_parent_alone_and_empties_it_again(tmp_path):
     assert bench.journal.load().entries == ()
 
 
-def test_kubelet_that_hands_out_cpus_itself_is_not_hindered(bench):
+def test_below_kubelets_static_policy_no_cpuset_is_written_on_v1(bench):
     bench.kubelet_owned = True
+    bench.kubelet_cpusets = "be"
     bench.standing = Standing(exclusive_cpus=(0,))
-    receipts = [each for each in bench.cycle(cpus("1")) if each.action is not None]
-    assert [each.result for each in receipts] == [Result.REFUSED, Result.APPLIED, Result.APPLIED]
-    assert sets(bench) == ["1-3", "1-3"]
+    # kubelet itself keeps its shared pool off the exclusive CPUs: there is nothing to do and nothing to tell.
+    assert bench.cycle() == ()
+    (receipt,) = bench.cycle(cpus("1"))
+    assert (receipt.result, receipt.action) == (Result.REFUSED, 0)
+    assert "kubelet's static CPU policy" in receipt.detail
+    assert bench.tree.writes == []
+
+
+def test_our_set_is_put_back_when_kubelet_begins_to_write_cpusets(bench):
+    bench.cycle(cpus("1"))
+    assert sets(bench) == ["1", "1"]
+    bench.kubelet_cpusets = "be"
+    bench.cycle()
+    assert sets(bench) == ["0-3", "0-3"]
+
+
+def test_groups_outside_kubelets_tree_are_held_beside_it(bench):
+    bench.be_parent = None
+    bench.kubelet_cpusets = "kubepods"
+    for group in ("kubepods/besteffort/pod1", "job"):
+        bench.tree.add(group)
+        bench.pod(group.rpartition("/")[2], QoS.BE, group)
+    bench.standing = Standing(exclusive_cpus=(2, 3))
+    bench.cycle()
+    assert sets(bench, "kubepods/besteffort/pod1", "job") == ["0-3", "0-1"]
+
+
+def test_on_v2_kubelets_containers_may_ask_for_more_than_batch_has(tmp_path):
+    bench = Bench(tmp_path, "v2")
+    bench.tree.add("be/pod", cpuset_cpus="1-3")
+    bench.kubelet_cpusets = "be"
+    bench.standing = Standing(exclusive_cpus=(0,))
+    bench.cycle(cpus("1"))
+    assert sets(bench) == ["1", "1-3"]
+    bench.tree.write(CgroupFile("cpuset", "be/pod", CPUS), "0-3")  # the pool grows: kubelet's write is taken
+    assert bench.tree.text("be/pod", "cpuset.cpus.effective") == "1"
