@@ -33,9 +33,14 @@ def holds_ours(entry: JournalEntry, text: str) -> bool:
     return any(same(entry.file, written, text) for written in entry.written)
 
 
+def inside(group: str) -> bool:
+    """Whether a stored path stays below the cgroup root."""
+    return ".." not in group.split("/") and "\0" not in group
+
+
 def sound(entry: JournalEntry) -> bool:
     """Whether a stored entry is of a file that we write, and its texts are of that file's quantity."""
-    if entry.file.name not in OWNED_NAMES or not entry.written:
+    if entry.file.name not in OWNED_NAMES or not entry.written or not inside(entry.file.group):
         return False
     try:
         for text in (entry.original, *entry.written):

@@ -6,6 +6,8 @@ groups that hold BE now, so that pods may come and go; it watches every file it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,13 +20,14 @@ from qosmanager.execute.dialect import (
     QUOTA_NAMES,
     SMALLEST_WEIGHT,
     WEIGHT_NAMES,
+    cpus_file,
     idle_file,
     quota_file,
     weight_file,
 )
 from qosmanager.execute.drift import DriftCounter
 from qosmanager.execute.family import Family, Hands, Wish
-from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours, sound
+from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours, inside, sound
 from qosmanager.execute.oom_scores import BeOomScores, OomScores
 from qosmanager.execute.repetition import Repetition
 from qosmanager.execute.tree import cpu_version, group_limit
@@ -44,9 +47,9 @@ from qosmanager.model.actions import (
     Standing,
 )
 from qosmanager.model.cpu_list import parse_cpus
-from qosmanager.model.qos import Mode
+from qosmanager.model.qos import Mode, is_latency_sensitive
 from qosmanager.model.snapshot import Snapshot
-from qosmanager.model.workload import CgroupFile, Placement
+from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import Journal, JournalEntry, KernelFiles
 
 _LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES
@@ -91,10 +94,10 @@ class ResourceExecutor:
         """Do a plan's actions but evictions, then what the held limits ask for. `now` is monotonic seconds. Never raises OSError."""
         usage = {pod.key: pod.cpu.usage for pod in snapshot.pods}
         cycle = _Cycle(placement=placement, usage=usage, standing=plan.standing)
-        receipts = self._watch(now)
+        receipts = self._watch(now) + self._end_ownerless(placement)
         for index, action in enumerate(plan.actions):
             if not isinstance(action, Evict):
-                receipts += _answers(index, action, self._act(action, cycle))
+                receipts += _answers(index, action, self._act(action, cycle), self._decisive(action, placement))
         # What an action has just tried is not tried twice in a cycle.
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
@@ -118,14 +121,12 @@ class ResourceExecutor:
                 receipts = self._end_burst(action.pod)
                 return receipts or [_nothing_to_do(action)]
             case SetBeCpuLimit():
-                self._ledger.be_limit, self._limit_basis = action.cores, None
-                return self._hold_limit(cycle) or [_nothing_to_do(action)]
+                return self._set_limit(action, cycle) or [_nothing_to_do(action)]
             case RestoreBeCpuLimit():
                 self._ledger.be_limit = self._limit_basis = None
                 return self._hold_limit(cycle) or [_nothing_to_do(action)]
             case SetBeCpuset():
-                self._ledger.be_cpus, self._cpus_basis = action.cpus, None
-                return self._hold_cpus(cycle) or [_nothing_to_do(action)]
+                return self._set_cpus(action, cycle) or [_nothing_to_do(action)]
             case RestoreBeCpuset():
                 self._ledger.be_cpus = self._cpus_basis = None
                 return self._hold_cpus(cycle) or [_nothing_to_do(action)]
@@ -175,10 +176,41 @@ class ResourceExecutor:
         elif file.name == CPUS_NAME:
             self._cpus_basis = None
 
+    def _end_ownerless(self, placement: Placement) -> list[Receipt]:
+        """End what was raised for a pod that is no LS pod in that group any more: a reload took it away, and its group stays."""
+        ownerless = {
+            entry.pod for entry in self._ledger.entries.values() if entry.pod is not None and not _is_raised_for(entry, placement.workloads)
+        }
+        return [receipt for pod in sorted(ownerless) for receipt in self._end_burst(pod)]
+
     def _end_burst(self, pod: str) -> list[Receipt]:
         return self._hands.put_back([entry for entry in self._ledger.entries.values() if entry.pod == pod], pod)
 
     # -- what BE is held at --------------------------------------------------------------------------------------------------
+
+    def _decisive(self, action: Action, placement: Placement) -> frozenset[str]:
+        """The files of which one is enough for what BE is to be held at to be in force."""
+        groups = holders(placement)
+        if isinstance(action, SetBeCpuLimit):
+            return frozenset(str(quota_file(cpu_version(self._kernel), group)) for group in groups)
+        return frozenset(str(cpus_file(group)) for group in groups) if isinstance(action, SetBeCpuset) else frozenset()
+
+    def _set_limit(self, action: SetBeCpuLimit, cycle: _Cycle) -> list[Receipt]:
+        before = self._ledger.be_limit
+        self._ledger.be_limit, self._limit_basis = action.cores, None
+        receipts = self._hold_limit(cycle)
+        if before is not None and before < action.cores and not _holds(receipts, self._decisive(action, cycle.placement)):
+            # The engine takes the old one for the one in force: a fall may come late, a rise that nobody asks for any more must not.
+            self._ledger.be_limit = before
+        return receipts
+
+    def _set_cpus(self, action: SetBeCpuset, cycle: _Cycle) -> list[Receipt]:
+        before = self._ledger.be_cpus
+        self._ledger.be_cpus, self._cpus_basis = action.cpus, None
+        receipts = self._hold_cpus(cycle)
+        if before is not None and not _holds(receipts, self._decisive(action, cycle.placement)):
+            self._ledger.be_cpus = before
+        return receipts
 
     def _hold_limit(self, cycle: _Cycle) -> list[Receipt]:
         """Write the BE limit where it is to be written now, and put back where it no longer is."""
@@ -266,7 +298,7 @@ class ResourceExecutor:
         receipts: list[Receipt] = []
         for entry in record.entries:
             if not sound(entry):
-                detail = f"left alone: the journal holds {entry.original!r} as its original, which is not understood"
+                detail = f"left alone: what the journal holds of it is not understood (original {entry.original!r})"
                 receipts.append(Receipt(target=str(entry.file), result=Result.FAILED, pod=entry.pod, detail=detail))
                 continue
             text = self._hands.present(entry)
@@ -280,7 +312,8 @@ class ResourceExecutor:
                 detail = f"left alone: holds {text!r}, not ours ({entry.written[-1]!r})"
                 receipts.append(Receipt(target=str(entry.file), result=Result.DRIFTED, pod=entry.pod, after=text, detail=detail))
         for scores in record.oom:
-            self._oom.adopt(scores)
+            if inside(scores.group):
+                self._oom.adopt(scores)
         self._ledger.be_limit, self._ledger.be_cpus = record.be_limit, record.be_cpus
         receipts += self.end_bursts()
         return Adopted(state=record.state, be_limit=record.be_limit, be_cpus=record.be_cpus, receipts=tuple(receipts))
@@ -315,9 +348,9 @@ def target(action: Action) -> str:
     return pod or "BE"
 
 
-def _answers(index: int, action: Action, receipts: list[Receipt]) -> list[Receipt]:
-    """Mark receipts as an action's. A BE limit that some pods' groups hold is in force: those that cannot are told of by themselves."""
-    in_part = isinstance(action, SetBeCpuLimit) and any(receipt.result in (Result.APPLIED, Result.UNCHANGED) for receipt in receipts)
+def _answers(index: int, action: Action, receipts: list[Receipt], decisive: frozenset[str]) -> list[Receipt]:
+    """Mark receipts as an action's. What some pods' groups hold BE at is in force: those that cannot are told of by themselves."""
+    in_part = isinstance(action, SetBeCpuLimit | SetBeCpuset) and _holds(receipts, decisive)
     return [receipt if in_part and _troubled(receipt) else replace(receipt, action=index) for receipt in receipts]
 
 
@@ -335,6 +368,18 @@ def _groups(placement: Placement) -> tuple[tuple[str, str | None, tuple[str, ...
 def _in_force(receipts: list[Receipt]) -> bool:
     """Whether nothing has to be tried again: a group that is gone may come back under its name."""
     return not any(_troubled(receipt) or receipt.result is Result.GONE for receipt in receipts)
+
+
+def _holds(receipts: list[Receipt], decisive: frozenset[str]) -> bool:
+    """Whether a value is in force: one of the decisive files holds it, or nothing stood in the way."""
+    held = any(receipt.target in decisive and receipt.result in (Result.APPLIED, Result.UNCHANGED) for receipt in receipts)
+    return held or not any(_troubled(receipt) for receipt in receipts)
+
+
+def _is_raised_for(entry: JournalEntry, workloads: Mapping[str, Workload]) -> bool:
+    """Whether the pod of an entry still is an LS pod with this group."""
+    workload = workloads.get(entry.pod or "")
+    return workload is not None and is_latency_sensitive(workload.qos) and f"{entry.file.group}/".startswith(f"{workload.cgroup}/")
 
 
 def _troubled(receipt: Receipt) -> bool:

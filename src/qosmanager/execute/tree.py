@@ -56,14 +56,17 @@ def group_limit(kernel: KernelFiles, ledger: Ledger, group: str) -> GroupLimit |
 
 def below(kernel: KernelFiles, controller: str, group: str) -> Iterator[str]:
     """Paths of all groups below a group, parents first. Groups that vanish meanwhile are left out."""
-    try:
-        names = kernel.children(controller, group)
-    except OSError:
-        return
-    for name in names:
-        path = f"{group}/{name}" if group else name
-        yield path
-        yield from below(kernel, controller, path)
+    waiting = [group]
+    while waiting:
+        above = waiting.pop()
+        try:
+            names = kernel.children(controller, above)
+        except OSError:
+            continue
+        # No recursion: whoever may make groups below a pod may make them a thousand deep.
+        paths = [f"{above}/{name}" if above else name for name in names]
+        yield from paths
+        waiting += reversed(paths)
 
 
 def ceiling(kernel: KernelFiles, ledger: Ledger, group: str) -> float:

@@ -180,3 +180,27 @@ def test_on_v2_kubelets_containers_may_ask_for_more_than_batch_has(tmp_path):
     assert sets(bench) == ["1", "1-3"]
     bench.tree.write(CgroupFile("cpuset", "be/pod", CPUS), "0-3")  # the pool grows: kubelet's write is taken
     assert bench.tree.text("be/pod", "cpuset.cpus.effective") == "1"
+
+
+def test_set_that_could_not_be_written_is_not_written_later_unasked(bench):
+    bench.cycle(cpus("0"))
+    bench.tree.fail(CPUS, errno.EBUSY)
+    assert Result.FAILED in results(bench.cycle(cpus("0-2")))
+    bench.tree.heal()
+    bench.cycle()
+    assert sets(bench) == ["0", "0"]
+    assert bench.journal.load().be_cpus == "0"
+
+
+def test_set_that_one_pod_cannot_take_is_in_force_for_the_others(bench):
+    bench.be_parent = None
+    bench.tree.add("one", cpuset_cpus="0-1")
+    bench.tree.add("two", cpuset_cpus="2-3")
+    for name in ("one", "two"):
+        bench.pod(name, QoS.BE, name)
+    receipts = bench.cycle(cpus("0"))
+    assert sets(bench, "one", "two") == ["0", "2-3"]
+    assert {(each.target, each.result, each.action) for each in receipts} == {
+        ("cpuset:/one/cpuset.cpus", Result.APPLIED, 0),
+        ("cpuset:/two/cpuset.cpus", Result.REFUSED, None),
+    }

@@ -352,3 +352,24 @@ def test_pod_that_cannot_be_limited_is_told_of_and_the_limit_holds_for_the_other
         (Result.REFUSED, None, "default/a"),
         (Result.APPLIED, 0, "default/b"),
     ]
+
+
+def test_rise_that_could_not_be_written_is_not_written_later_unasked(bench):
+    # The engine takes the old limit for the one in force.
+    bench.limit(1.0)
+    bench.tree.fail("cpu.cfs_quota_us", errno.EINVAL, group="be")
+    assert results(bench.limit(2.0)) == [Result.FAILED]
+    bench.tree.heal()
+    bench.cycle()
+    assert bench.tree.text("be", "cpu.cfs_quota_us") == "100000"
+    assert bench.journal.load().be_limit == 1.0
+
+
+def test_limit_is_not_in_force_because_a_pod_below_its_parent_keeps_to_it_by_itself(bench):
+    bench.tree.add("be/pod", cpu_cfs_quota_us="50000")
+    bench.tree.fail("cpu.cfs_quota_us", errno.EINVAL, group="be")
+    receipts = bench.limit(1.0)
+    assert {(each.target, each.result, each.action) for each in receipts} == {
+        ("cpu:/be/cpu.cfs_quota_us", Result.FAILED, 0),
+        ("cpu:/be/pod/cpu.cfs_quota_us", Result.UNCHANGED, 0),
+    }

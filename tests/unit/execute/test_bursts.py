@@ -140,3 +140,19 @@ def test_v2_burst(tmp_path):
     assert [bench.tree.text(group, "cpu.max") for group in ("api", "api/app")] == ["300000 100000", "75000 50000"]
     bench.cycle(unburst("default/api", 2.0))
     assert [bench.tree.text(group, "cpu.max") for group in ("api", "api/app")] == ["200000 100000", "50000 50000"]
+
+
+@pytest.mark.parametrize("change", ["gone", "batch", "elsewhere"])
+def test_what_was_raised_for_a_pod_that_a_reload_took_away_goes_back(bench, change):
+    before = quotas(bench)
+    bench.cycle(burst("default/api", 3.0, 2.0))
+    bench.pods.clear()
+    if change == "batch":
+        bench.pod("api", QoS.BE, "api")
+    elif change == "elsewhere":
+        bench.tree.add("apis")  # its path begins with that of the group that was raised
+        bench.pod("api", QoS.LS, "apis")
+    receipts = bench.cycle()
+    assert quotas(bench) == before
+    assert [(each.result, each.pod, each.action) for each in receipts] == [(Result.APPLIED, "default/api", None)] * 2
+    assert bench.journal.load().entries == ()

@@ -155,3 +155,15 @@ def test_entry_that_makes_no_sense_is_left_alone_and_said(bench, change):
     bench.executor.restore_all()
     # The group below cannot have its 3 cores back under a parent that keeps 1.
     assert held(bench) == ["100000", "100000", "200000"]
+
+
+@pytest.mark.parametrize("group", ["../be", "be/../../etc", "be\\u0000"])
+def test_journal_with_a_path_that_leaves_the_root_is_told_and_stops_nobody(bench, group):
+    bench.cycle(limit(1.0))
+    text = bench.journal.path.read_text()
+    bench.journal.path.write_text(text.replace('"group":"be"', f'"group":"{group}"'))
+    failed = [each.detail for each in bench.restarted().adopt().receipts if each.result is Result.FAILED]
+    assert failed == ["left alone: what the journal holds of it is not understood (original '-1')"]
+    # What is not known stays, and on v1 no pod below it may have more.
+    assert sorted(each.value for each in results(bench.executor.restore_all())) == ["failed"]
+    assert held(bench) == ["100000", "100000", "200000"]
