@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test lint types contracts check bench soak lock clean
+.PHONY: run test lint types contracts check bench docs soak lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -16,8 +16,8 @@ test: check
 check: lint types contracts
 
 lint: $(VENV)/.ready
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 
 types: $(VENV)/.ready
 	$(BIN)/mypy
@@ -40,5 +40,17 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
 
+# References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
+docs: $(VENV)/.ready $(VENV)-docs/.ready
+	$(BIN)/python docs/generate.py
+	$(VENV)-docs/bin/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+$(VENV)-docs/.ready: requirements/docs.lock
+	@echo "setting up $(VENV)-docs (once)"
+	@$(PYTHON) -m venv --clear $(VENV)-docs
+	@$(VENV)-docs/bin/pip install --quiet --require-hashes --requirement requirements/docs.lock
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV)-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
