@@ -1,0 +1,206 @@
+"""A guest with a kernel of its own, cgroup v2 alone, on which tests of this project run: `boot` starts it and yields each result.
+
+It needs a kernel, qemu and busybox, which `prepare.py` (make v2-image) puts in place; `obstacle()` says what is missing. The guest is
+emulated in software where the machine has no /dev/kvm that works: some 30 times slower, so bounds inside are generous.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from guest.archive import Archive
+
+PROJECT = Path(__file__).resolve().parents[2]
+HOME = PROJECT / "build" / "v2-kernel"
+KERNEL = HOME / "vmlinuz"
+REASON = HOME / "why-not"
+QEMU = "qemu-system-x86_64"
+BUSYBOX = Path("/bin/busybox")
+# What the standard library has and no test needs.
+LEAVE_OUT = frozenset(
+    [
+        "test",
+        "tests",
+        "idlelib",
+        "tkinter",
+        "turtledemo",
+        "ensurepip",
+        "lib2to3",
+        "pydoc_data",
+        "distutils",
+        "site-packages",
+        "dist-packages",
+        "venv",
+        "sqlite3",
+        "dbm",
+        "curses",
+        "xmlrpc",
+    ]
+)
+INIT = """\
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/shm
+for place in /tmp /run /dev/shm; do mount -t tmpfs tmpfs $place; done
+mount -t cgroup2 none /sys/fs/cgroup
+ip link set lo up
+cd /project
+export HOME=/tmp PYTHONPATH=/packages:/project/src:/project/tests PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {environment}
+{python} -m guest.inside {tests}
+poweroff -f
+"""
+
+
+def obstacle() -> str | None:
+    """Why no guest can be started here."""
+    if not KERNEL.exists():
+        return REASON.read_text().strip() if REASON.exists() else f"{KERNEL} is not there: run `make v2-image`"
+    if shutil.which(QEMU) is None:
+        return f"{QEMU} is not installed: run `make v2-image` as root"
+    return None if BUSYBOX.exists() else f"{BUSYBOX} is not installed: run `make v2-image` as root"
+
+
+def boot(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Run tests (paths below tests/, or node ids) in a guest; yield their results as they come.
+
+    A result has "test", "outcome" (passed, failed, skipped), "text" and "seconds". What the console said is left in `log`.
+    """
+    image = log.with_suffix(".cpio")
+    image.write_bytes(_base() + _project(tests, environment))
+    try:
+        told = False
+        for accelerator in _accelerators():
+            for result in _machine(accelerator, image, log, seconds):
+                told = True
+                yield result
+            if told:
+                return
+    finally:
+        image.unlink()
+
+
+def _accelerators() -> tuple[str, ...]:
+    """Return what to try. A virtual machine often has a /dev/kvm on which no guest starts: the second one is then taken."""
+    return ("kvm", "tcg,thread=multi") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ("tcg,thread=multi",)
+
+
+def _machine(accelerator: str, image: Path, log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    results = log.with_suffix(".results")
+    results.write_bytes(b"")
+    command = [
+        *(QEMU, "-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", "1024", "-display", "none"),
+        *("-no-reboot", "-nic", "none", "-serial", f"file:{log}", "-serial", f"file:{results}"),
+        *("-kernel", str(KERNEL), "-initrd", str(image), "-append", "console=ttyS0 quiet panic=-1 psi=1"),
+    ]
+    quiet = subprocess.DEVNULL
+    with results.open() as lines, subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as machine:
+        try:
+            yield from _results(lines, machine, time.monotonic() + seconds)
+        finally:
+            machine.kill()
+
+
+def _results(lines, machine: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, str]]:
+    rest = ""
+    while time.monotonic() < deadline:
+        ended = machine.poll() is not None
+        rest += lines.read()
+        *whole, rest = rest.split("\n")
+        for line in whole:
+            if line.startswith("{"):
+                yield json.loads(line)
+        if ended:
+            return
+        time.sleep(0.2)
+
+
+def _base() -> bytes:
+    """Return what changes with the machine and its packages only; kept, for it takes half a minute to compile."""
+    packages = _distributions("qosmanager", "pytest")
+    versions = [(package.name, package.version) for package in packages]
+    recipe = Path(__file__).read_bytes() + Path(__file__).with_name("archive.py").read_bytes()
+    key = hashlib.sha256(recipe + repr((sys.version, _python(), versions)).encode()).hexdigest()[:16]
+    kept = HOME / f"base-{key}.cpio"
+    if not kept.exists():
+        for old in HOME.glob("base-*.cpio"):
+            old.unlink()
+        fresh = kept.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(_system(packages))
+        fresh.rename(kept)
+    return kept.read_bytes()
+
+
+def _python() -> Path:
+    return Path(sys._base_executable).resolve()
+
+
+def _system(packages: list[Distribution]) -> bytes:
+    """Pack busybox, this Python with its libraries where they are on this machine, and the packages."""
+    archive = Archive()
+    for name in ("proc", "sys", "dev", "tmp", "run", "root"):
+        archive.directory(name)
+    archive.copy(BUSYBOX, "bin/busybox")
+    archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
+    archive.file("etc/hosts", b"127.0.0.1 localhost\n")
+    archive.copy(_python(), str(_python()))
+    library = Path(sysconfig.get_path("stdlib"))
+    archive.tree(library, str(library), LEAVE_OUT | {f"config-{sys.version_info[0]}.{sys.version_info[1]}-x86_64-linux-gnu"})
+    native = [_python(), *library.glob("lib-dynload/*.so")]
+    for package in packages:
+        for file in package.files or ():
+            path = Path(str(file.locate()))
+            if ".." in file.parts or path.suffix == ".pyc" or ".dist-info" in file.parts[0]:
+                continue
+            archive.add(path, f"packages/{file}")
+            native += [path] if path.suffix == ".so" else []
+    for needed in sorted(_libraries(native)):
+        archive.copy(needed, str(needed))
+    return archive.data()
+
+
+def _distributions(*names: str) -> list[Distribution]:
+    """Return these installed packages and all that they need, but not this project itself."""
+    found = {name: distribution(name) for name in names}
+    todo = list(found.values())
+    for package in todo:
+        for requirement in map(Requirement, package.requires or ()):
+            name = canonicalize_name(requirement.name)
+            if name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+                found[name] = distribution(name)
+                todo.append(found[name])
+    return [package for name, package in sorted(found.items()) if name != "qosmanager"]
+
+
+def _libraries(native: list[Path]) -> set[Path]:
+    """Return the shared libraries that the dynamic linker would load for these."""
+    listed = subprocess.run(["ldd", *map(str, native)], capture_output=True, text=True, check=False).stdout
+    return {Path(word) for line in listed.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")}
+
+
+def _project(tests: list[str], environment: dict[str, str]) -> bytes:
+    archive = Archive()
+    archive.tree(PROJECT / "src", "project/src")
+    # Without tests/conftest.py: hypothesis takes long to load there, and no test of the kernel needs it.
+    archive.tree(PROJECT / "tests", "project/tests", frozenset({"conftest.py", "unit", "property", "cases"}))
+    archive.file("project/pytest.ini", b"[pytest]\naddopts = --import-mode=importlib\nfilterwarnings = error\n")
+    variables = " ".join(f"{name}={value}" for name, value in environment.items())
+    names = " ".join(f"tests/{test}" for test in tests)
+    archive.file("init", INIT.format(environment=variables, python=_python(), tests=names).encode(), 0o755)
+    return archive.data()
