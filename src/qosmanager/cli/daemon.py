@@ -25,6 +25,7 @@ from qosmanager.execute.actuator import Actuator
 from qosmanager.execute.resource_executor import Adopted
 from qosmanager.http.board import Board
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
 from qosmanager.model.workload import WorkloadRule
@@ -129,14 +130,33 @@ class Reloader:
 
 
 def taken_over(adopted: Adopted) -> State:
-    """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it."""
-    state = State()
+    """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it.
+
+    Its bursts are ended, and nobody drives its evictions any more: a victim that is still here is a pod like any other.
+    """
+    left = State()
     if adopted.state is not None:
         try:
-            state = msgspec.json.decode(adopted.state, type=State)
+            left = msgspec.json.decode(adopted.state, type=State)
         except msgspec.DecodeError:
             _LOG.warning(pairs("Adopt", problem="the predecessor's state cannot be read; starting afresh with its limits"))
-    return replace(state, bursts=(), watches=(), be_limit=adopted.be_limit, be_cpus=adopted.be_cpus, be_observed=False)
+    state = replace(left, bursts=(), watches=(), pending=(), terminating_since={}, be_observed=False)
+    if left.be_observed:
+        # What was only observed has not held BE, and is not "suppression was tried".
+        state = replace(state, suppress_level=None, suppress_since=None, below_since=None)
+    return replace(state, be_limit=_limit_in_force(adopted, left), be_cpus=adopted.be_cpus)
+
+
+def _limit_in_force(adopted: Adopted, left: State) -> float | None:
+    """Return the cores that BE has: under policy cpuset the CPUs alone say so, and only the state knows the limit they stand for."""
+    if adopted.be_limit is not None or adopted.be_cpus is None:
+        return adopted.be_limit
+    if left.be_cpus == adopted.be_cpus and left.be_limit is not None and not left.be_observed:
+        return left.be_limit
+    try:
+        return float(len(parse_cpus(adopted.be_cpus)))
+    except ValueError:
+        return None  # the hands refuse such a set, and say so
 
 
 def run_until_signal(runner: Runner, reloader: Reloader, watch: ProblemWatch) -> int:
@@ -154,15 +174,10 @@ def run_until_signal(runner: Runner, reloader: Reloader, watch: ProblemWatch) ->
         reloader.look()
         watch.look()
 
-    previous = {
-        number: signal.signal(number, handler)
-        for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload))
-    }
-    try:
-        runner.run(between)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    # They stay: an impatient second signal must not break off what is put back after the last cycle.
+    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        signal.signal(number, handler)
+    runner.run(between)
     return caught[0]
 
 

@@ -1,0 +1,55 @@
+"""The state that a successor goes on with (specification, section 9)."""
+
+import msgspec
+import pytest
+
+from qosmanager.cli.daemon import taken_over
+from qosmanager.execute.resource_executor import Adopted
+from qosmanager.model.qos import Level
+from qosmanager.model.state import Burst, Pending, State, Watch
+
+LEFT = State(
+    time=100.0,
+    be_limit=1.6,
+    suppress_level=Level.EMERGENCY,
+    suppress_since=90.0,
+    cooldown_until={"CPUEvict": 150.0},
+    bursts=(Burst(pod="shop/api", base_limit=2.0, limit=3.0),),
+    pending=(Pending(pod="batch/etl", since=99.0),),
+    terminating_since={"batch/etl": 99.0},
+    watches=(Watch(plugin="MemoryEvict", kind="evict", target="batch/etl", since=99.0),),
+)
+
+
+def left(be_limit: float | None = 1.6, be_cpus: str | None = None, **changes) -> Adopted:
+    state = msgspec.structs.replace(LEFT, **changes)
+    return Adopted(state=msgspec.json.encode(state), be_limit=be_limit, be_cpus=be_cpus)
+
+
+def test_what_rules_go_by_stays_and_what_ended_with_the_predecessor_does_not():
+    # Nobody sends SIGKILL to its victims any more: one that is still here must not count as on its way out for ever.
+    assert taken_over(left()) == State(
+        time=100.0, be_limit=1.6, suppress_level=Level.EMERGENCY, suppress_since=90.0, cooldown_until={"CPUEvict": 150.0}
+    )
+
+
+@pytest.mark.parametrize(("in_state", "limit"), [("0-1", 1.6), ("0-2", 2.0), (None, 2.0)])
+def test_cpus_in_force_are_a_limit_from_which_batch_rises_slowly(in_state, limit):
+    adopted = Adopted(state=msgspec.json.encode(State(be_limit=1.6, be_cpus=in_state)), be_cpus="0-1")
+    assert (taken_over(adopted).be_limit, taken_over(adopted).be_cpus) == (limit, "0-1")
+
+
+def test_after_a_kill_the_cpus_in_force_alone_tell_the_limit():
+    assert taken_over(Adopted(be_cpus="0-3,8")) == State(be_limit=5.0, be_cpus="0-3,8")
+    assert taken_over(Adopted(be_cpus="many")).be_limit is None
+
+
+def test_what_was_only_observed_does_not_count_as_tried():
+    state = taken_over(left(None, be_observed=True))
+    assert (state.be_limit, state.be_observed, state.suppress_level, state.suppress_since) == (None, False, None, None)
+
+
+@pytest.mark.parametrize("state", [b"", b"{", b'{"be_limit":"much"}', b"[]"])
+def test_a_state_that_cannot_be_read_is_left_out(state, caplog):
+    assert taken_over(Adopted(state=state, be_limit=2.5)) == State(be_limit=2.5)
+    assert "cannot be read" in caplog.text
