@@ -11,6 +11,7 @@ from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
 from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
+from qosmanager.cli.status import status, top
 
 
 @click.group(
@@ -27,5 +28,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (demo, pause, plan, restore, resume, run):
+for command in (demo, pause, plan, restore, resume, run, status, top):
     main.add_command(command)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qosmanager.demo.story import ALONE, MANAGED, MEMORY, QUIET, SURGE, UNMANAGED, Measured, Now, Proof
-from qosmanager.views.decisions import Entry
+from qosmanager.views.decisions import Entry, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.status import Status
 
@@ -150,23 +150,12 @@ def _pressure(status: Status | None) -> RenderableType:
 
 def _decided(now: Now) -> RenderableType:
     rows: list[Text] = []
-    for run in reversed(_runs(now.decisions)[-DECISIONS:]):
+    for run in reversed(runs(now.decisions)[-DECISIONS:]):
         rows.extend(_two_lines(run))
     if not rows:
         rows.append(Text("nothing decided yet" if now.status else "nobody decides in this part", style="dim"))
     rows.extend(Text("") for _ in range(2 * DECISIONS - len(rows)))
     return Panel(Group(*rows), title="decided, and why (newest first)", title_align="left")
-
-
-def _runs(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Put a decision that is taken again and again, like the steps of a slow rise, together."""
-    runs: list[list[Entry]] = []
-    for entry in entries:
-        if runs and (entry.plugin, entry.kind, entry.subject) == (runs[-1][-1].plugin, runs[-1][-1].kind, runs[-1][-1].subject):
-            runs[-1].append(entry)
-        else:
-            runs.append([entry])
-    return runs
 
 
 def _two_lines(run: list[Entry]) -> tuple[Text, Text]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from threading import Lock
 
 from msgspec import Struct
@@ -193,6 +194,17 @@ class Decisions:
     def _next(self) -> int:
         self._number += 1
         return self._number
+
+
+def runs(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Put a decision that is taken again and again, like the steps of a slow rise, together; a pod's evictions stay apart."""
+    found: list[list[Entry]] = []
+    for entry in entries:
+        if found and (entry.plugin, entry.kind, entry.subject) == (found[-1][-1].plugin, found[-1][-1].kind, found[-1][-1].subject):
+            found[-1].append(entry)
+        else:
+            found.append([entry])
+    return found
 
 
 def _is_about(entry: Entry, outcome: Outcome) -> bool:

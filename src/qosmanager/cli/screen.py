@@ -1,0 +1,182 @@
+"""One moment of the agent as a screen: what it sees and does now. In: what /status and /decisions say. Out: rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from qosmanager.cli.pod_table import pod_table, rows_wanted
+from qosmanager.documents.quantities import shown_bytes
+from qosmanager.views.decisions import Entry, runs
+from qosmanager.views.judgement import PressureView
+from qosmanager.views.status import Status
+
+LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
+ASKED_DECISIONS = 60  # enough for the last few when a slow rise takes many steps
+_ALARM = "bold red"
+_BAR = 10
+_HANG = 9  # columns of a time and a space
+_LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded", "paused", "be_starving", "cycle_failed", "reload_refused", "problem"})
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """What is shown: the agent's status, its last decisions, and, when it no longer answers, why."""
+
+    status: Status
+    decisions: tuple[Entry, ...]
+    trouble: str = ""
+
+
+class Room(Struct, frozen=True):
+    """How much fits: columns, and lines (None: as many as it takes, and long lines are folded instead of cut)."""
+
+    width: int
+    height: int | None = None
+
+
+def screen(moment: Moment, room: Room) -> RenderableType:
+    """Return the whole screen."""
+    head = [*_alarms(moment), *_node(moment.status), *_levels(moment.status)]
+    actions = list(_actions(moment.decisions, _shown_actions(room), room))
+    left = None if room.height is None else room.height - len(head) - len(actions) - 3
+    pods: list[RenderableType] = [*(_fitted(line, room) for line in head), Text("")]
+    if moment.status.pods:
+        pods.append(pod_table(moment.status, room.width, rows_wanted(moment.status.pods, left)))
+    else:
+        pods.append(Text("no pods: nothing is declared, and kubelet's tree holds none", style="dim"))
+    return Group(*pods, Text(""), *actions)
+
+
+def span(seconds: float) -> str:
+    """Write a length of time with at most two units: 45 s, 12 min, 3 h 4 min, 5 d 2 h."""
+    whole = int(seconds)
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{whole} s"
+
+
+def _fitted(line: Text, room: Room) -> Text:
+    line.no_wrap, line.overflow = (True, "ellipsis") if room.height is not None else (False, "fold")
+    return line
+
+
+def _alarms(moment: Moment) -> Iterator[Text]:
+    status = moment.status
+    yield Text.assemble(
+        ("qosmanager ", "bold"),
+        f"{status.version}, pid {status.pid}, up {span(status.uptime)}, {status.time[11:19]}Z, "
+        f"cycle {status.cycle} took {status.durations_ms.get('total', 0.0):.1f} ms",
+    )
+    if moment.trouble:
+        yield Text(f"NO ANSWER since {status.time[11:19]}Z: {moment.trouble}", style=_ALARM)
+    if status.pause is not None:
+        why = f": {status.pause.reason}" if status.pause.reason else ""
+        yield Text(f"PAUSED for {span(status.pause.left)} more by {status.pause.by}{why}", style="bold yellow")
+    elif status.paused:
+        yield Text("PAUSED", style="bold yellow")
+    degraded = [reason for reason in status.degraded if reason != "paused"]
+    if degraded:
+        yield Text(f"DEGRADED nothing is relaxed and nobody evicted: {', '.join(degraded)}", style=_ALARM)
+    for plugin, error in status.failures.items():
+        yield Text(f"FAILED {plugin}: {error}", style=_ALARM)
+    if status.be.starving:
+        yield Text(f"STARVING BE has been held at its floor for {span(status.be.floor_for or 0.0)}", style=_ALARM)
+    if status.be.oscillating:
+        yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style="bold yellow")
+    if status.assessment.oom_reasons:
+        yield Text(f"OOM RISK {'; '.join(status.assessment.oom_reasons)}", style=_ALARM)
+    held_back = [f"{plugin} {mode}" for plugin, mode in status.plugins.items() if mode != "enforce"]
+    if held_back:
+        yield Text(f"NOT ENFORCED {', '.join(held_back)}", style="yellow")
+
+
+def _node(status: Status) -> Iterator[Text]:
+    node = status.node
+    used, cpus = node.get("cpu_usage"), node.get("cpus") or 0.0
+    cpu = "CPU not measured" if used is None else f"{used:.2f} of {cpus:g} CPUs"
+    total, available = node.get("memory_total"), node.get("memory_available")
+    memory = "not measured" if total is None or available is None else f"{shown_bytes(total - available)} of {shown_bytes(total)}"
+    load = node.get("load1")
+    yield Text.assemble(_name("node"), f"{cpu}, load {'-' if load is None else f'{load:.1f}'}, memory {memory} in use")
+
+
+def _levels(status: Status) -> Iterator[Text]:
+    assessment, be = status.assessment, status.be
+    yield _pressure("cpu", assessment.cpu, status.node.get("cpu_psi_some"))
+    yield _pressure("memory", assessment.memory, status.node.get("memory_psi_some"))
+    yield _pressure("io", assessment.io, status.node.get("io_psi_some"))
+    held = f" for {span(assessment.effective_for)}" if assessment.effective_for is not None else ""
+    by = f" by {', '.join(assessment.slo_violated_by)}" if assessment.slo_violated_by else ""
+    yield Text.assemble(
+        _name("level"),
+        (assessment.effective_level, LEVEL_STYLE.get(assessment.effective_level, "")),
+        f"{held}, matrix {assessment.matrix['action']}, SLO ",
+        (f"{assessment.slo}{by}", "red" if assessment.slo == "violated" else ""),
+    )
+    limit = "no limit in force" if be.limit is None else f"{_number(be.usage)} of {be.limit:.2f} cores"
+    cpus = f", CPUs {be.cpus}" if be.cpus else ""
+    ending = f", {be.terminating} ending" if be.terminating else ""
+    unknown = f", {be.unmeasured} not measured" if be.unmeasured else ""
+    yield Text.assemble(_name("BE"), f"{limit}{cpus}; {be.pods} pod{'' if be.pods == 1 else 's'}{ending}{unknown}")
+
+
+def _pressure(name: str, pressure: PressureView, stalled: float | None) -> Text:
+    style = LEVEL_STYLE.get(pressure.level, "")
+    filled = round(min(100.0, max(0.0, pressure.score)) / 100 * _BAR)
+    terms = "  ".join(f"{factor} {points:.1f}" for factor, points in pressure.factors.items())
+    mean = f" mean {pressure.mean:.1f}" if pressure.mean is not None else ""
+    return Text.assemble(
+        _name(name),
+        ("█" * filled + "░" * (_BAR - filled), style),
+        (f" {pressure.score:5.1f} {pressure.level:<9}", style),
+        f"stalled {_whole(stalled):>3} %",
+        (f"{mean}  {terms}", "dim"),
+    )
+
+
+def _shown_actions(room: Room) -> int:
+    if room.height is None:
+        return 5
+    return max(1, min(5, (room.height - 16) // 5))
+
+
+def _actions(entries: tuple[Entry, ...], most: int, room: Room) -> Iterator[RenderableType]:
+    yield Text("last actions and events, newest first", style="bold")
+    found = list(reversed(runs(entries)[-most:]))
+    if not found:
+        yield Text("none yet", style="dim")
+    for run in found:
+        yield _fitted(_action(run), room)
+        yield Padding(_fitted(Text(run[-1].reason, style="dim"), room), (0, 0, 0, _HANG))
+
+
+def _action(run: list[Entry]) -> Text:
+    first, last = run[0], run[-1]
+    amount = last.amount if len(run) == 1 or not first.amount else f"{first.amount.split()[0]} .. {last.amount} in {len(run)} steps"
+    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amount) if part)
+    mode = f" ({last.mode})" if last.mode not in (None, "enforce") else ""
+    failed = last.result in ("failed", "refused")
+    verdict = last.outcome.verdict if last.outcome else last.result or ""
+    style = _ALARM if last.kind in _LOUD or failed else "bold"
+    return Text.assemble(
+        (last.time[11:19] + " ", "dim"), (what, style), mode, "  ", (verdict, "green" if verdict == "effective" else "yellow")
+    )
+
+
+def _name(name: str) -> tuple[str, str]:
+    return f"{name:<7} ", "bold"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

@@ -1,0 +1,95 @@
+"""A running agent asked over HTTP. In: its address. Out: what it says, as the views' own types, or NoAnswerError with one clear line."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.views.decisions import Entry
+from qosmanager.views.status import Status
+
+DEFAULT_URL = "http://127.0.0.1:9316"
+_TIMEOUT = 5.0  # seconds
+
+T = TypeVar("T")
+
+
+class NoAnswerError(Exception):
+    """No agent answers there, or what answers is none: what and where."""
+
+
+class BadUrlError(Exception):
+    """An address that is none: what is allowed."""
+
+
+class _Decisions(Struct, frozen=True):
+    decisions: tuple[Entry, ...]
+
+
+class AgentClient:
+    """One agent. Each question is a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        parts = _parts(url)
+        self.url = url.rstrip("/")
+        self._host, self._port, self._below = parts
+        self._secure = url.startswith("https://")
+
+    def status(self) -> Status:
+        """What the agent sees and does now. Raises NoAnswerError."""
+        return self._ask("/status", Status)
+
+    def decisions(self, last: int, pod: str | None = None, *, with_terms: bool = False) -> tuple[Entry, ...]:
+        """Return the last decisions and events, oldest first; with their terms where asked for. Raises NoAnswerError."""
+        query: dict[str, Any] = {"last": last}
+        query |= {"pod": pod} if pod is not None else {}
+        query |= {"terms": "true"} if with_terms else {}
+        return self._ask(f"/decisions?{urlencode(query)}", _Decisions).decisions
+
+    def _ask(self, path: str, kind: type[T]) -> T:
+        code, body = self._get(path)
+        if code == 503:
+            raise NoAnswerError(f"the agent at {self.url} has just started: {_error(body)}")
+        if code != 200:
+            raise NoAnswerError(f"{self.url}{path} answers {code}: {_error(body)}; is that a qosmanager?")
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise NoAnswerError(f"{self.url}{path} answers something else than this version expects: {error}") from None
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        connect = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        with contextlib.closing(connect(self._host, self._port, timeout=_TIMEOUT)) as connection:
+            try:
+                connection.request("GET", self._below + path)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                raise NoAnswerError(f"no agent answers at {self.url}: {why[:1].lower()}{why[1:]}") from None
+
+
+def _parts(url: str) -> tuple[str, int | None, str]:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadUrlError(f"{url!r}: {error}; allowed is http://HOST:PORT") from None
+    plain = url.isascii() and url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not host or not plain:
+        raise BadUrlError(f"{url!r} is not an address; allowed is http://HOST:PORT")
+    return host, port, parts.path.rstrip("/")
+
+
+def _error(body: bytes) -> str:
+    """Return what an answer says is wrong, on one line."""
+    try:
+        said = msgspec.json.decode(body)
+        return str(said["error"])[:200]
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return "no reason given"

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from agents import agent, many_pods, with_pods
+from qosmanager.cli.main import main
+from qosmanager.cli.pod_table import rows_wanted
+from qosmanager.cli.screen import span
+from qosmanager.config.settings import CpuEvictSettings, Settings
+from qosmanager.linux.agent_file import RunningAgent, publish
+from qosmanager.model.actions import PluginFailure, Result
+from qosmanager.model.pause import Pause
+from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.snapshot import PodLatency
+from qosmanager.model.state import State
+from qosmanager.views.status import About, status
+from records import API, LIMIT, WALL, receipt, record
+
+
+def run(*arguments, columns=100):
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(main, list(arguments))
+
+
+def shown(*records, columns=100, settings=None, command="status"):
+    with agent(*records, settings=settings or Settings()) as server:
+        done = run(command, "--url", server.url, columns=columns)
+    assert done.exit_code == 0, done.output
+    return [line.rstrip() for line in done.output.splitlines()]
+
+
+def line(lines, start):
+    return next(line for line in lines if line.startswith(start))
+
+
+def test_the_screen_shows_node_levels_and_pods_by_class():
+    lines = shown(record(5))
+    assert lines[0] == "qosmanager 1.2.3, pid 42, up 1 min, 08:00:05Z, cycle 5 took 7.5 ms"
+    assert line(lines, "node") == "node    1.50 of 2 CPUs, load -, memory not measured in use"
+    assert line(lines, "cpu") == "cpu     ███░░░░░░░  30.0 HIGH     stalled   - %  usage 30.0"
+    assert line(lines, "level") == "level   HIGH for 4 s, matrix RELAX_BE_LIMIT, SLO ok"
+    assert line(lines, "BE ") == "BE      0.50 of 0.60 cores; 2 pods, 1 not measured"
+    table = lines[lines.index(line(lines, "QOS")) :]
+    assert [row.split() for row in table[1:6]] == [
+        ["LS", "1", "pod", "0.75", "0.05", "0%", "100Mi"],
+        ["shop/api", "0.75", "0.05", "0%", "2.00", "3.00", "100Mi", "40.0/50.0"],
+        ["BE", "2", "pods", "0.50", "-", "-", "0.60", "300Mi"],
+        ["batch/crunch", "0.50", "-", "-", "-", "-", "300Mi", "-"],
+        ["batch/silent", "-", "-", "-", "-", "-", "-", "-"],
+    ]
+
+
+def test_the_last_actions_come_with_their_reasons_newest_first():
+    done = (receipt(0, Result.APPLIED),)
+    steps = [record(n, actions=(replace(LIMIT, cores=0.5 + n / 10),), receipts=done) for n in (1, 2, 3)]
+    lines = shown(*steps)
+    start = lines.index("last actions and events, newest first")
+    assert lines[start + 1 : start + 3] == [
+        "08:00:03 CPUSuppress set_be_cpu_limit BE 0.60 .. 0.80 cores in 3 steps  applied",
+        "         target 0.6 = 1.2 x 0.5",
+    ]
+
+
+def test_what_is_not_as_it_should_be_stands_on_top():
+    base = record(1)
+    troubled = replace(
+        base,
+        pause=Pause(boot_id="b", ends=9.0, since=WALL, until=WALL + 601, by="alice", reason="ticket 4711"),
+        snapshot=replace(base.snapshot, paused=True),
+        plan=replace(base.plan, degraded=("node_stale", "paused"), failures=(PluginFailure(Plugin.CPU_BURST, "KeyError: x"),)),
+        state=State(time=5000.0, be_limit=0.1, floor_since=4000.0, oscillating=True),
+        assessment=replace(base.assessment, oom=replace(base.assessment.oom, present=True, reasons=("12 s left",))),
+    )
+    lines = shown(troubled, settings=Settings(cpu_evict=CpuEvictSettings(mode=Mode.OBSERVE)))
+    assert lines[1:8] == [
+        "PAUSED for 10 min more by alice: ticket 4711",
+        "DEGRADED nothing is relaxed and nobody evicted: node_stale",
+        "FAILED CPUBurst: KeyError: x",
+        "STARVING BE has been held at its floor for 16 min",
+        "OSCILLATING the BE limit goes up and down; it rises at half speed",
+        "OOM RISK 12 s left",
+        "NOT ENFORCED CPUEvict observe",
+    ]
+
+
+def test_a_service_above_its_objective_is_counted_as_late():
+    late = replace(API, latency=PodLatency(p99=0.2, slo=0.05))
+    lines = shown(with_pods(late))
+    assert line(lines, "LS").endswith("1 late")
+    assert line(lines, "       shop/api").endswith("200/50.0")
+
+
+def test_no_pods_is_said():
+    assert "no pods: nothing is declared, and kubelet's tree holds none" in shown(with_pods())
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize("count", [0, 3, 110])
+def test_no_line_is_wider_than_the_terminal(columns, count):
+    named = tuple(replace(pod, name=f"{pod.name}-with-quite-a-long-name-7f9c6d8b5-x2x9k") for pod in many_pods(count))
+    lines = shown(with_pods(*named), columns=columns)
+    assert max(map(len, lines)) <= columns
+    assert sum("pod-" in row or "shop/" in row for row in lines) >= count
+
+
+def test_json_is_what_the_agent_answers():
+    with agent(record(3)) as server:
+        document = json.loads(run("status", "--output", "json", "--url", server.url).output)
+    assert (document["cycle"], document["be"]["limit"]) == (3, 0.6)
+
+
+def test_the_state_directory_tells_where_the_agent_listens(tmp_path):
+    with agent(record(3)) as server:
+        publish(tmp_path, RunningAgent.this_process(server.url))
+        assert run("status", "--state-dir", str(tmp_path)).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_no_agent_is_one_line_and_exit_code_1(command):
+    done = run(command, "--url", "http://127.0.0.1:1")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "qosmanager: no agent answers at http://127.0.0.1:1: connection refused; `qosmanager run` starts one, "
+        "--url and --state-dir say where it is\n"
+    )
+
+
+def test_an_agent_that_does_not_listen_is_named(tmp_path):
+    publish(tmp_path, RunningAgent.this_process(None))
+    done = run("status", "--state-dir", str(tmp_path))
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"qosmanager: the agent (process {os.getpid()}) does not listen: it runs with --listen off\n",
+    )
+
+
+def test_an_address_that_is_none_is_a_wrong_usage():
+    done = run("status", "--url", "node:9316")
+    assert (done.exit_code, done.stderr) == (2, "qosmanager: --url 'node:9316' is not an address; allowed is http://HOST:PORT\n")
+
+
+def test_top_without_a_terminal_is_one_screen():
+    assert shown(record(5), command="top")[0].startswith("qosmanager 1.2.3, pid 42")
+
+
+def test_classes_share_the_room_and_none_is_left_out():
+    pods = status(with_pods(*many_pods(10), API), Settings(), About(version="", pid=1, started=0.0)).pods  # 6 LS, 5 BE
+    assert rows_wanted(pods, None) == {"LS": 6, "BE": 5}
+    assert rows_wanted(pods, 3 + 3) == {"LS": 2, "BE": 1}
+    assert rows_wanted(pods, 0) == {"LS": 0, "BE": 0}
+    assert rows_wanted(pods, 99) == {"LS": 6, "BE": 5}
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.9, "59 s"), (60, "1 min"), (3600, "1 h 0 min"), (90061, "1 d 1 h")])
+def test_spans(seconds, text):
+    assert span(seconds) == text
+
+
+class Terminal:
+    """`qosmanager top` on a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self.master, slave = pty.openpty()
+        os.set_blocking(self.master, False)
+        command = [sys.executable, "-m", "qosmanager", "top", *arguments]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True)
+        os.close(slave)
+        self.text = ""
+
+    def read_until(self, text):
+        deadline = time.monotonic() + 20
+        while text not in self.text and time.monotonic() < deadline:
+            if select.select([self.master], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.master, 65536).decode()
+                except OSError:
+                    break
+        assert text in self.text
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def begin(*arguments):
+        opened.append(Terminal(*arguments))
+        return opened[-1]
+
+    yield begin
+    for each in opened:
+        each.close()
+
+
+def test_top_refreshes_says_when_the_agent_is_gone_and_leaves_on_q(terminal):
+    with agent(record(5)) as server:
+        watching = terminal("--url", server.url, "--interval", "0.1")
+        watching.read_until("cycle 5 took")
+    watching.read_until("NO ANSWER since 08:00:05Z")
+    os.write(watching.master, b"q")
+    watching.read_until("\x1b[?1049l")  # the terminal's own screen again
+    assert watching.process.wait(20) == 0

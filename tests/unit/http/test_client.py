@@ -1,0 +1,49 @@
+import socket
+from contextlib import closing
+
+import pytest
+
+from agents import agent
+from qosmanager.http.client import AgentClient, BadUrlError, NoAnswerError
+from qosmanager.model.actions import Result
+from records import EVICT_CPU, LIMIT, receipt, record
+
+
+def test_status_and_decisions_are_the_agents_own():
+    with agent(record(7, actions=(LIMIT,), receipts=(receipt(0, Result.APPLIED),))) as server:
+        client = AgentClient(server.url)
+        status = client.status()
+        assert (status.cycle, status.pods[0].key, status.settings.sync_period) == (7, "shop/api", 1.0)
+        assert [entry.kind for entry in client.decisions(10)] == ["level", "set_be_cpu_limit"]
+        assert client.decisions(10)[1].terms is None
+        assert client.decisions(1, with_terms=True)[0].terms.cpu.terms["usage"].inputs == {"cpu_percent": 75.0}
+
+
+def test_decisions_of_one_pod():
+    with agent(record(actions=(LIMIT, EVICT_CPU))) as server:
+        assert [entry.kind for entry in AgentClient(server.url + "/").decisions(10, "batch/crunch")] == ["evict"]
+
+
+def test_an_agent_without_a_cycle_has_just_started():
+    with agent() as server, pytest.raises(NoAnswerError, match="has just started: no cycle has finished yet"):
+        AgentClient(server.url).status()
+
+
+def test_nobody_there_is_one_line():
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(NoAnswerError, match=rf"^no agent answers at http://127.0.0.1:{port}: connection refused$"):
+        AgentClient(f"http://127.0.0.1:{port}").status()
+
+
+def test_somebody_else_there_is_said():
+    with agent(record()) as server, pytest.raises(NoAnswerError, match=r"answers 404: Not Found; is that a qosmanager\?"):
+        AgentClient(f"{server.url}/below").status()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:9316", "ftp://node", "http://", "http://node:port", "http://[::1", "http://a b", "http://n?x"]
+)
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(BadUrlError, match="http://HOST:PORT"):
+        AgentClient(url)
