@@ -123,9 +123,11 @@ class RuleSource:
 class StatesInformer:
     """The `Workloads` port over any number of sources; what two of them claim belongs to the first."""
 
-    def __init__(self, tree: GroupTree, sources: tuple[Source, ...]) -> None:
+    def __init__(self, tree: GroupTree, sources: tuple[Source, ...], node: str = "") -> None:
+        """`node`: the group that is the node; what lies outside it is another's, and left alone. "": the machine."""
         self._tree = tree
         self._sources = sources
+        self._node = node
         self._residents = Residents()
         self._marks: dict[str, tuple[int, int] | None] | None = None
         self._scanned = 0.0
@@ -158,7 +160,10 @@ class StatesInformer:
         claims = _Claims()
         for source in self._sources:
             for workload in source.scan():
-                claims.add(workload)
+                if self._is_here(workload.cgroup):
+                    claims.add(workload)
+                elif not source.owns(workload.cgroup):
+                    claims.problems.append(f"{workload.key}: {workload.cgroup} lies outside {self._node}, which is the node; left alone")
         workloads = tuple(claims.workloads.values())
         be_parent = self._be_parent({workload.cgroup for workload in workloads if workload.qos is QoS.BE})
         return Residents(
@@ -168,6 +173,9 @@ class StatesInformer:
             kubelet_cpusets=next((source.writes_cpusets_below for source in self._sources if source.writes_cpusets_below), None),
             problems=(*claims.problems, *self._problems()),
         )
+
+    def _is_here(self, group: str) -> bool:
+        return not self._node or group.startswith(f"{self._node}/")
 
     def _problems(self) -> tuple[str, ...]:
         if not any(source.in_use for source in self._sources):
@@ -180,7 +188,7 @@ class StatesInformer:
         It is the one parent of every BE group and of those still to come, is not the root, has no processes of its own, and every group
         right below it is a BE pod: nothing else may fall under the limit by accident.
         """
-        homes = {home for source in self._sources for home in source.be_homes() if self._tree.identity(home)}
+        homes = {home for source in self._sources for home in source.be_homes() if self._is_here(home) and self._tree.identity(home)}
         parents = {_parent(group) for group in be_groups} or homes
         if len(parents) != 1:
             return None

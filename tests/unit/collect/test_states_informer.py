@@ -2,8 +2,11 @@ import pytest
 
 from kernel_tree import KernelTree
 from measuring import rule
+from qosmanager.collect.kubepods import Kubepods
 from qosmanager.collect.states_informer import RuleSource, StatesInformer
+from qosmanager.linux.cgroup_reader import CgroupReaders
 from qosmanager.linux.cgroup_tree import CgroupTree
+from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import LatencySource
 
@@ -189,3 +192,31 @@ class TestBeParent:
     def test_none_without_be(self, kernel):
         kernel.add("web")
         assert self.parent(kernel, rule("api", "web")) is None
+
+
+BESTEFFORT = "kubepods/besteffort/pod12345678-1234-1234-1234-123456789abc"
+
+
+@pytest.mark.parametrize("production", [(BESTEFFORT, "kubepods/pod22345678-1234-1234-1234-123456789abc"), ("kubepods/besteffort",)])
+def test_where_one_group_is_the_node_the_rest_of_the_machine_is_left_alone(tmp_path, production):
+    kernel = KernelTree(tmp_path, "v1")
+    for group in ("node/api", "node/batch/one", "nodes/other", *production):
+        kernel.add(group)
+    tree = CgroupTree(kernel.files)
+    rules = (rule("api", "node/api"), rule("batch", "node/batch/*", QoS.BE), rule("other", "nodes/other"))
+    kubepods = Kubepods(tree, CgroupReaders(kernel.files), KubeletCpus(tmp_path / "cpu_manager_state"))
+    residents = StatesInformer(tree, (RuleSource(tree, rules), kubepods), "node").refresh(0.0)
+    assert [workload.cgroup for workload in residents.workloads] == ["node/api", "node/batch/one"]
+    assert residents.be_parent == "node/batch"
+    assert "default/other: nodes/other lies outside node, which is the node; left alone" in residents.problems
+    assert not [problem for problem in residents.problems if "12345678" in problem], "pods of kubelet are not declared: nothing to tell"
+
+
+def test_without_batch_on_the_node_that_of_the_machine_is_not_its_parent(tmp_path):
+    kernel = KernelTree(tmp_path, "v1")
+    for group in ("node/api", "kubepods/besteffort"):
+        kernel.add(group)
+    tree = CgroupTree(kernel.files)
+    kubepods = Kubepods(tree, CgroupReaders(kernel.files), KubeletCpus(tmp_path / "cpu_manager_state"))
+    assert StatesInformer(tree, (kubepods,)).refresh(0.0).be_parent == "kubepods/besteffort"
+    assert StatesInformer(tree, (kubepods,), "node").refresh(0.0).be_parent is None
