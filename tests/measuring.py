@@ -43,12 +43,20 @@ class Told:
     def __init__(self) -> None:
         self.known: dict[str, PodLatency] = {}
         self.watched: tuple[Workload, ...] = ()
+        self.troubles: tuple[str, ...] = ()
+        self.closed = False
 
     def watch(self, workloads: tuple[Workload, ...]) -> None:
         self.watched = workloads
 
     def latest(self, key: str) -> PodLatency | None:
         return self.known.get(key)
+
+    def problems(self) -> tuple[str, ...]:
+        return self.troubles
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Bench:

@@ -45,6 +45,12 @@ class Latencies(Protocol):
 
     def latest(self, key: str) -> PodLatency | None: ...
 
+    def problems(self) -> tuple[str, ...]:
+        """Why sources cannot be asked now, for people."""
+
+    def close(self) -> None:
+        """Ask no more."""
+
 
 class KernelFiles(Protocol):
     """The cgroup files. Every method raises OSError with the kernel's errno; ENOENT and ENODEV mean the group is gone."""

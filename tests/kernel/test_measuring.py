@@ -13,6 +13,7 @@ from qosmanager.collect.states_informer import RuleSource, StatesInformer
 from qosmanager.config.settings import Settings
 from qosmanager.linux.cgroup_reader import CgroupReaders
 from qosmanager.linux.cgroup_tree import CgroupTree
+from qosmanager.linux.clock import LinuxClock
 from qosmanager.linux.group_node import GroupNode
 from qosmanager.linux.host import HostNode
 from qosmanager.model.qos import QoS
@@ -32,14 +33,6 @@ WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
-class SteadyClock:
-    def monotonic(self):
-        return time.monotonic()
-
-    def wall(self):
-        return time.time()
-
-
 groups = pytest.fixture(real_groups)
 
 
@@ -47,7 +40,7 @@ def sampler(groups, *rules, node=None):
     tree, readers = CgroupTree(groups.kernel), CgroupReaders(groups.kernel)
     informer = StatesInformer(tree, (RuleSource(tree, rules),))
     sources = Sources(
-        clock=SteadyClock(), node=node or HostNode(), groups=readers, informer=informer, latencies=Told(), own_limit=lambda _: None
+        clock=LinuxClock(), node=node or HostNode(), groups=readers, informer=informer, latencies=Told(), own_limit=lambda _: None
     )
     return Sampler(sources, Settings())
 

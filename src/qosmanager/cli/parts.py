@@ -88,8 +88,9 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
     return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit)
 
 
-def measuring(wanted: Wanted, hierarchies: Hierarchies, clock: Clock, own_limit: Callable[[str], float | None]) -> Measuring:
-    """Build what measures. Raises CannotRunError when the node's cgroup is not there."""
+def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) -> Measuring:
+    """Build what measures; it ends when `stack` unwinds. Raises CannotRunError when the node's cgroup is not there."""
+    hierarchies = acting.hierarchies
     allow_many_descriptors()
     tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
     latencies, cpu_manager = PrometheusLatencies(clock), KubeletCpus()
@@ -103,9 +104,10 @@ def measuring(wanted: Wanted, hierarchies: Hierarchies, clock: Clock, own_limit:
         groups=readers,
         informer=informer(wanted.rules),
         latencies=latencies,
-        own_limit=own_limit,
+        own_limit=acting.own_limit,
     )
     sampler = Sampler(sources, wanted.settings)
+    stack.callback(sampler.close)
     return Measuring(sampler, sampler.configure, lambda rules: sampler.inform(informer(rules)))
 
 

@@ -90,7 +90,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     clock = LinuxClock()
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
-    measured = measuring(wanted, hands.hierarchies, clock, hands.own_limit)
+    measured = measuring(wanted, hands, clock, stack)
     adopted = hands.actuator.adopt()
     state = taken_over(adopted)
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()))

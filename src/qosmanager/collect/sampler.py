@@ -70,9 +70,10 @@ class Sampler:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the node and of the declarations could not be followed in the last cycle, for people."""
-        found = self._residents.problems if self._residents else ()
-        return (*found, self._node.failure) if self._node.failure else found
+        """What of the declarations could not be followed in the last cycle, and what could not be asked or read, for people."""
+        declared = self._residents.problems if self._residents else ()
+        node = (self._node.failure,) if self._node.failure else ()
+        return (*declared, *self._sources.latencies.problems(), *node)
 
     def sample(self) -> tuple[Snapshot, Placement]:
         """Measure now. Raises NodeUnreadableError while the node has never been readable."""
@@ -105,7 +106,8 @@ class Sampler:
         return snapshot, placement
 
     def close(self) -> None:
-        """Let all descriptors of groups go."""
+        """Let all descriptors of groups go, and ask no service for its latency any more."""
+        self._sources.latencies.close()
         for key in tuple(self._pods):
             self._drop(key)
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import heapq
 import http.client
 import logging
-import ssl
 import threading
-import urllib.request
+import time
 from collections import deque
-from typing import IO
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
 
+from qosmanager.linux.fetch import PATIENCE, SILENCE, fetch
 from qosmanager.linux.histogram import HistogramReader, added, quantile
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.workload import LatencySource, Workload
@@ -25,9 +22,6 @@ from qosmanager.ports import Clock
 log = logging.getLogger(__name__)
 
 POLL = 1.0  # seconds between two polls of one source
-TIMEOUT = 1.0  # seconds that a source may be silent
-PATIENCE = 2.0  # seconds that a whole answer may take
-LARGEST = 1 << 20  # bytes of an answer
 THREADS = 4
 WINDOW = 15.0  # seconds
 REQUESTS = 100  # fewer say nothing about a p99
@@ -68,26 +62,17 @@ class Endpoint:
         self._histogram = HistogramReader(source.histogram)
         self._history = Histories()
 
-    def poll(self, opener: urllib.request.OpenerDirector, clock: Clock) -> None:
-        """Ask once. What goes wrong is kept in `problem`."""
+    def poll(self, clock: Clock) -> None:
+        """Ask once. What goes wrong is kept in `problem`; too few requests for a p99 are no problem."""
         try:
-            text = fetch(opener, self.source.url, clock)
+            text = fetch(self.source.url, clock)
             now = clock.monotonic()
             p99 = self._history.add(now, self._histogram.read(text))
         except (OSError, ValueError, http.client.HTTPException) as error:
-            self._blame(error)
+            self.problem = f"latency of {self.key}: {self.source.url}: {str(error) or type(error).__name__}"
             return
-        self.problem = "" if p99 is not None else f"fewer than {REQUESTS} requests in {WINDOW:.0f} s"
+        self.problem = ""
         self.latest = (now, PodLatency(p99=p99))
-
-    def _blame(self, error: Exception) -> None:
-        reason = error.reason if isinstance(error, URLError) and not isinstance(error, HTTPError) else error
-        if isinstance(error, HTTPError):
-            error.close()
-        text = f"{self.source.url}: {reason or type(error).__name__}"
-        if text != self.problem:
-            log.warning("latency source of %s: %s", self.key, text)
-        self.problem = text
 
 
 class PrometheusLatencies:
@@ -95,7 +80,6 @@ class PrometheusLatencies:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._opener = make_opener()
         self._endpoints: dict[str, Endpoint] = {}
         self._queue: list[tuple[float, str]] = []  # when a source is to be asked next
         self._changed = threading.Condition()
@@ -127,22 +111,24 @@ class PrometheusLatencies:
             return None
         return known[1]
 
-    def problems(self) -> dict[str, str]:
-        """Return, by pod key, why a source tells no p99 now."""
-        return {key: endpoint.problem for key, endpoint in dict(self._endpoints).items() if endpoint.problem}
+    def problems(self) -> tuple[str, ...]:
+        """Return why sources cannot be asked now, in order of their pods' keys."""
+        endpoints = self._endpoints
+        return tuple(endpoints[key].problem for key in sorted(endpoints) if endpoints[key].problem)
 
     def close(self) -> None:
-        """End the threads; one that waits for a source ends with its timeout."""
+        """End the threads; one that waits for a source ends with its patience."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        deadline = time.monotonic() + SILENCE + PATIENCE
         for thread in self._threads:
-            thread.join(PATIENCE + TIMEOUT)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
         while (endpoint := self._next()) is not None:
             try:
-                endpoint.poll(self._opener, self._clock)
+                endpoint.poll(self._clock)
             except Exception:
                 # A poller that dies would leave its share of the sources silent for ever.
                 log.exception("latency source of %s", endpoint.key)
@@ -164,51 +150,3 @@ class PrometheusLatencies:
                     continue
                 self._changed.wait(wait)
         return None
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A declared source answers itself or not at all."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,  # noqa: ARG002 - the base class's signature
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        raise HTTPError(req.full_url, code, f"redirects to {newurl}; name that address if it is meant", headers, fp)
-
-
-def make_opener() -> urllib.request.OpenerDirector:
-    """Return an opener that knows http and https only, no proxies, no redirects."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _NoRedirects(),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-def fetch(opener: urllib.request.OpenerDirector, url: str, clock: Clock) -> str:
-    """Return the text behind a URL. Raises OSError, HTTPException or ValueError: no answer, a long wait, a long answer, another scheme."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError("only http and https are asked")
-    deadline = clock.monotonic() + PATIENCE
-    request = urllib.request.Request(url, headers={"Accept": "text/plain", "User-Agent": "qosmanager"})  # noqa: S310 - checked above
-    parts: list[bytes] = []
-    size = 0
-    with opener.open(request, timeout=TIMEOUT) as response:
-        while part := response.read1(65536):
-            parts.append(part)
-            size += len(part)
-            if size > LARGEST:
-                raise ValueError(f"the answer is longer than {LARGEST} bytes")
-            if clock.monotonic() > deadline:
-                raise TimeoutError(f"the answer takes longer than {PATIENCE:.0f} s")
-    return b"".join(parts).decode("utf-8", "replace")

@@ -431,6 +431,19 @@ def test_a_snapshot_is_plain_data(bench):
     assert "NaN" not in json.dumps(json.loads(text))
 
 
+def test_what_the_latency_sources_and_the_node_have_is_told_and_close_ends_both(bench):
+    bench.latencies.troubles = ("latency of default/api: refused",)
+    bench.sampler.sample()
+    told = bench.sampler.problems
+    assert "latency of default/api: refused" in told
+    bench.proc.put("stat", "garbage")
+    bench.sampler.sample()
+    assert set(bench.sampler.problems) > set(told)
+    assert not bench.latencies.closed
+    bench.sampler.close()
+    assert bench.latencies.closed
+
+
 def test_no_descriptor_is_left_open(bench):
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
