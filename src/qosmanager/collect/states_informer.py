@@ -95,7 +95,7 @@ class RuleSource:
     def _matches(self, rule: WorkloadRule) -> list[Workload]:
         parent, pattern = _parent(rule.cgroup), rule.cgroup.rsplit("/", 1)[-1]
         names = [name for name in self._tree.children(parent) if fnmatchcase(name, pattern)]
-        return [self._workload(rule, f"{rule.name}-{name}", f"{parent}/{name}" if parent else name) for name in names]
+        return [self._workload(rule, f"{rule.name}-{_shown(name)}", f"{parent}/{name}" if parent else name) for name in names]
 
     def forget(self) -> None:
         """Nothing is kept between scans."""
@@ -238,3 +238,8 @@ def _above(group: str) -> list[str]:
     while group := _parent(group):
         above.append(group)
     return above
+
+
+def _shown(name: str) -> str:
+    """Return a group's name as text that can be told: the kernel takes any bytes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -7,10 +7,12 @@ to understand (damaged, of another version) is moved aside with a message, never
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import stat
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +22,7 @@ from qosmanager.ports import JournalRecord
 STATE_DIRECTORY = Path("/run/qosmanager")
 VERSION = 1
 
+T = TypeVar("T", bound=Struct)
 _log = logging.getLogger("qosmanager.journal")
 
 
@@ -67,11 +70,11 @@ class FileJournal:
             self._set_aside(f"cannot be read ({error.strerror})")
             return None
         try:
-            version = msgspec.json.decode(raw, type=_Header).version
+            version = _decoded(raw, _Header).version
             if version != VERSION:
                 self._set_aside(f"is of version {version}, this program reads version {VERSION}")
                 return None
-            return msgspec.json.decode(raw, type=_File).record
+            return _decoded(raw, _File).record
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._set_aside(f"cannot be understood ({error})")
             return None
@@ -80,7 +83,7 @@ class FileJournal:
         """Replace the stored record. OSError when that cannot be done; the old one then stays."""
         prepare_directory(self._directory)
         temporary = self._directory / "journal.json.new"
-        data = self._encoder.encode(_File(version=VERSION, record=record))
+        data = self._encoded(_File(version=VERSION, record=record))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(temporary, flags, 0o600)
         try:
@@ -94,6 +97,13 @@ class FileJournal:
         finally:
             os.close(descriptor)
         os.rename(temporary, self.path)
+
+    def _encoded(self, file: _File) -> bytes:
+        try:
+            return self._encoder.encode(file)
+        except UnicodeEncodeError:
+            # Whoever may make groups below a pod may give them names that are no text; their originals are kept like all others.
+            return json.dumps(msgspec.to_builtins(file)).encode("ascii")
 
     def _read(self) -> bytes:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -116,3 +126,16 @@ class FileJournal:
         except OSError as error:
             self.complaint += f"; it could not be moved aside: {error}"
         _log.error(self.complaint)
+
+
+def _decoded(raw: bytes, wanted: type[T]) -> T:
+    """Read a stored file; a group's name that is no text stands in it as a lone surrogate. Raises msgspec.DecodeError."""
+    try:
+        return msgspec.json.decode(raw, type=wanted)
+    except msgspec.DecodeError:
+        if b"\\udc" not in raw:
+            raise
+    try:
+        return msgspec.convert(json.loads(raw), wanted)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from None

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from kernel_tree import KernelTree
@@ -220,3 +222,9 @@ def test_without_batch_on_the_node_that_of_the_machine_is_not_its_parent(tmp_pat
     kubepods = Kubepods(tree, CgroupReaders(kernel.files), KubeletCpus(tmp_path / "cpu_manager_state"))
     assert StatesInformer(tree, (kubepods,)).refresh(0.0).be_parent == "kubepods/besteffort"
     assert StatesInformer(tree, (kubepods,), "node").refresh(0.0).be_parent is None
+
+
+def test_a_groups_name_that_is_no_text_is_a_pod_whose_name_can_be_told(kernel):
+    group = os.fsdecode(b"batch.slice/\xffj")
+    kernel.add(group)
+    assert found(kernel, rule("batch", "batch.slice/*", QoS.BE)) == {"default/batch-\\xffj": group}

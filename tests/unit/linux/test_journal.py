@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from msgspec.structs import replace
 
 from qosmanager.linux.journal import FileJournal, prepare_directory
 from qosmanager.model.workload import CgroupFile
@@ -128,3 +129,20 @@ def test_full_tmpfs_leaves_the_old_record(small_tmpfs):
         journal.save(JournalRecord(boot_id="c"))
     assert journal.load() == RECORD
     assert os.listdir(journal.path.parent) == ["journal.json"]
+
+
+def test_a_groups_name_that_is_no_text_is_kept_and_found_again(journal):
+    group = os.fsdecode(b"be/\xff")
+    (entry,) = RECORD.entries
+    odd = replace(RECORD, entries=(replace(entry, file=CgroupFile("cpu", group, "cpu.max")),), oom=(replace(RECORD.oom[0], group=group),))
+    journal.save(odd)
+    assert journal.load() == odd
+    assert journal.complaint == ""
+
+
+def test_damage_beside_such_a_name_is_told_like_any_other(journal):
+    journal.save(RECORD)
+    for raw in (b'{"version":1,"record":{"boot_id":"\\udcff"', b'{"version":1,"record":{"boot_id":["\\udcff"]}}'):
+        journal.path.write_bytes(raw)
+        assert journal.load() is None
+        assert "cannot be understood" in journal.complaint
