@@ -10,6 +10,9 @@ from qosmanager.model.state import Bucket, Moment, State
 
 _KEPT = 5.0  # seconds; the longest look back of a rule
 _SLICES = 60
+# Seconds by which the node's sample may be older than the pods': what the node used at one moment less what the pods use at another is
+# nobody's usage. A sample held over a cycle is a period old, one of a slow cycle some hundredths.
+_SAME_MOMENT = 0.5
 
 
 def remember(state: State, snapshot: Snapshot, census: Census, cpu_score: float) -> State:
@@ -21,14 +24,14 @@ def remember(state: State, snapshot: Snapshot, census: Census, cpu_score: float)
         time=snapshot.time or 0.0,
         cpu_score=cpu_score,
         cpu_percent=None if node.cpu_usage is None else node.cpu_usage / node.cpus * 100,
-        system_usage=census.system_usage(node.cpu_usage),
+        system_usage=census.system_usage(node.cpu_usage) if snapshot.node_age <= _SAME_MOMENT else None,
         demand={key: cores for key, cores in demands if cores is not None},
     )
     # Without a time there is no past: every moment would look like now.
     past = () if snapshot.time is None else tuple(old for old in state.recent if 0 <= snapshot.time - old.time < _KEPT)
     recent = (*past, moment)
     measured = [old.system_usage for old in recent if old.system_usage is not None]
-    # While some pod is not measured, what the system used last is kept; only a full measurement replaces it.
+    # While some pod or the node is not measured, what the system used last is kept; only a full measurement replaces it.
     system_usage = sum(measured) / len(measured) if measured and moment.system_usage is not None else state.system_usage
     return replace(state, recent=recent, system_usage=system_usage)
 

@@ -129,3 +129,11 @@ def test_a_reading_that_cannot_be_decided_on_is_not_remembered():
     old = replace(reading(99), node_age=4.0)
     state = run([reading(10), old])[-1][0]
     assert [moment.time for moment in state.recent] == [NOW]
+
+
+@pytest.mark.parametrize(("node_age", "expected"), [(0.5, 5.0), (0.6, 2.0)])
+def test_a_held_node_sample_beside_fresh_pods_tells_no_system_usage(node_age, expected):
+    # Measured together: 9 - 4 = 5. Of two moments: the pods' usage has fallen since, and what is left would be theirs, not the system's.
+    state = State(system_usage=2.0, time=NOW - 1)
+    now = snapshot(ls(usage=4.0), cpus=16.0, cpu_usage=9.0, node_age=node_age)
+    assert remembered(now, state).system_usage == expected
