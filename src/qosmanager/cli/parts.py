@@ -95,12 +95,14 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
     tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
     latencies, cpu_manager = PrometheusLatencies(clock), KubeletCpus()
 
+    reader, node = _node(wanted.node_cgroup, hierarchies)
+
     def informer(rules: tuple[WorkloadRule, ...]) -> StatesInformer:
-        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager)))
+        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager)), node)
 
     sources = Sources(
         clock=clock,
-        node=_node(wanted.node_cgroup, hierarchies),
+        node=reader,
         groups=readers,
         informer=informer(wanted.rules),
         latencies=latencies,
@@ -111,10 +113,11 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
     return Measuring(sampler, sampler.configure, lambda rules: sampler.inform(informer(rules)))
 
 
-def _node(group: str | None, hierarchies: Hierarchies) -> NodeReader:
+def _node(group: str | None, hierarchies: Hierarchies) -> tuple[NodeReader, str]:
+    """What reads the node, and the group that it is ("": the machine)."""
     if group is None:
-        return HostNode()
+        return HostNode(), ""
     try:
-        return GroupNode(hierarchies, safe_group(group))
+        return GroupNode(hierarchies, safe_group(group)), safe_group(group)
     except (OSError, ValueError) as error:
         raise CannotRunError(f"--node-cgroup {group}: {error}; a cgroup below the cgroup root is needed") from None
