@@ -7,6 +7,7 @@ import click
 import qosmanager
 from qosmanager.cli.demo import demo
 from qosmanager.cli.errors import Commands
+from qosmanager.cli.explain import explain
 from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
 from qosmanager.cli.restore import restore
@@ -28,5 +29,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (demo, pause, plan, restore, resume, run, status, top):
+for command in (demo, explain, pause, plan, restore, resume, run, status, top):
     main.add_command(command)

@@ -197,7 +197,7 @@ class Decisions:
 
 
 def runs(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Put a decision that is taken again and again, like the steps of a slow rise, together; a pod's evictions stay apart."""
+    """Put a decision that is taken again and again, like the steps of a slow rise, together; what is about different pods stays apart."""
     found: list[list[Entry]] = []
     for entry in entries:
         if found and (entry.plugin, entry.kind, entry.subject) == (found[-1][-1].plugin, found[-1][-1].kind, found[-1][-1].subject):

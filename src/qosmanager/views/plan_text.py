@@ -7,7 +7,6 @@ told from what was held before and after it.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -26,32 +25,13 @@ from qosmanager.model.actions import (
     SetBeCpuset,
     SetCpuLimit,
 )
-from qosmanager.model.assessment import Assessment, Factor, Pressure
+from qosmanager.model.assessment import Assessment, Pressure
 from qosmanager.model.census import Census
 from qosmanager.model.qos import Mode, Plugin, Slo
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State
 from qosmanager.views.gaps import not_measured
-
-WIDTH = 100
-
-_READINGS = {
-    "cpu_percent": "node CPU {:.1f} percent",
-    "ls_usage": "LS usage {:.4g} cores",
-    "ls_request": "LS request counts as {:.4g} cores",
-    "cpu_trend": "CPU without BE {:+.2f} points a minute",
-    "load1": "load {:.4g}",
-    "cpus": "{:g} CPUs",
-    "memory_percent": "memory in use {:.1f} percent",
-    "ls_memory_growth": "LS memory {:+.2f} percent a minute",
-    "pgscan_direct": "direct scan {:.0f} pages/s",
-    "pgscan_kswapd": "kswapd scan {:.0f} pages/s",
-    "swap_percent": "swap in use {:.1f} percent",
-    "io_psi_some": "stalled on I/O {:.1f} percent of the time",
-    "iowait": "waiting for I/O {:.1f} percent",
-    "disk_util": "busiest disk {:.1f} percent busy",
-    "net_util": "busiest link {:.1f} percent used",
-}
+from qosmanager.views.prose import readings, wrapped
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -79,22 +59,7 @@ def plan_text(step: Step) -> str:
         ("Not measured", not_measured(step.snapshot)),
     )
     shown = [(title, list(lines)) for title, lines in sections]
-    return "\n".join("\n".join([title, *(_wrapped(line) for line in lines)]) + "\n" for title, lines in shown if lines)
-
-
-def _wrapped(line: str) -> str:
-    """Indent a line, and what does not fit on it by two more; a tab marks where its continuation is to stand."""
-    head, tab, tail = line.partition("\t")
-    hang = len(head) + 2 if tab else 4
-    return textwrap.fill(
-        head + tail,
-        WIDTH,
-        initial_indent="  ",
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
+    return "\n".join("\n".join([title, *(wrapped(line) for line in lines)]) + "\n" for title, lines in shown if lines)
 
 
 def _node(step: Step) -> Iterator[str]:
@@ -154,18 +119,11 @@ def _verdict(pressure: Pressure) -> str:
 def _factors(pressure: Pressure) -> Iterator[str]:
     for factor in pressure.factors:
         if factor.points is not None:
-            yield f"{factor.name:<10}{factor.points:5.1f} of {factor.cap:5.2f}   \t{_readings(factor)}"
+            yield f"{factor.name:<10}{factor.points:5.1f} of {factor.cap:5.2f}   \t{readings(factor.inputs, factor.note)}"
     left_out = [f"{factor.name} ({factor.note})" for factor in pressure.factors if factor.points is None]
     if left_out:
         others = ", the others are scaled up" if any(factor.points for factor in pressure.factors) else ""
         yield f"left out: {', '.join(left_out)}{others}"
-
-
-def _readings(factor: Factor) -> str:
-    if factor.note:
-        return factor.note
-    known = {name: value for name, value in factor.inputs.items() if value is not None}
-    return ", ".join(_READINGS.get(name, f"{name} {{:.4g}}").format(value) for name, value in known.items())
 
 
 def _oom(assessment: Assessment) -> Iterator[str]:

@@ -7,7 +7,8 @@ from qosmanager.model.assessment import Assessment, Factor, Matrix, MatrixInputs
 from qosmanager.model.qos import Level, MatrixAction, Mode, Plugin, QoS, Slo
 from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, Snapshot
 from qosmanager.model.state import State
-from qosmanager.views.plan_text import WIDTH, Step, plan_text
+from qosmanager.views.plan_text import Step, plan_text
+from qosmanager.views.prose import WIDTH
 
 SNAPSHOT = Snapshot(
     node=Node(cpus=16, cpu_usage=8, cpu_trend=0.5, load1=8, memory_total=64 << 30, memory_available=48 << 30),

@@ -1,0 +1,120 @@
+"""`qosmanager explain`: why it was done, and why nothing was (specification, section 10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Struct
+
+from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.options import output_option, state_dir_option, url_option
+from qosmanager.cli.reach import agent_at, answering
+from qosmanager.documents.reader import nearest
+from qosmanager.model.actions import Refusal
+from qosmanager.views.decisions import CAPACITY, Entry, runs
+from qosmanager.views.explain_text import decision_text, reasons_text, refusals_text
+from qosmanager.views.status import Status
+from qosmanager.views.why_not import Reason, why_not
+
+_STEPS = 10  # entries asked for each decision shown: a slow rise is many of one kind
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """What --output json prints. Without a pod, `refusals` are all of the last cycle and `why_not` is empty."""
+
+    cycle: int
+    pod: str | None
+    decisions: tuple[Entry, ...]
+    refusals: tuple[Refusal, ...]
+    why_not: tuple[Reason, ...]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  qosmanager explain                          the last 5 decisions, and what the last cycle refused
+  qosmanager explain --last 20
+  qosmanager explain --pod shop/cart-0        what was done to it, and why not more
+  qosmanager explain --output json | jq '.decisions[].terms.cpu'"""
+)
+@click.option("--last", type=click.IntRange(1, CAPACITY), default=5, show_default=True, metavar="N", help="How many decisions.")
+@click.option("--pod", metavar="POD", help="Only this pod: NAMESPACE/NAME, or its name alone where only one has it.")
+@output_option
+@url_option
+@state_dir_option
+def explain(last: int, pod: str | None, output: str, url: str | None, state_dir: Path) -> None:
+    """Say why the agent did what it did: each action with its rule, the score it rests on, that score's factors and the readings behind
+    them, what was written, and the outcome seen later.
+
+    And why not: what the last cycle refused, by which rule; with --pod why nothing, or no more, is done to that pod now: its class, its
+    limits, a cooldown, a plugin that is off, a reading that is missing. Decisions that repeat, like the steps of a slow rise, are one.
+
+    Nothing is computed again: the agent kept it with each decision, the last 500 of them since it started.
+
+    Exit code: 0; 1 no agent answers, or no such pod; 2 wrong usage.
+    """
+    client = agent_at(url, state_dir)
+    with answering():
+        status = client.status()
+        key = None if pod is None else _key(status, pod)
+        entries = client.decisions(min(CAPACITY, last * _STEPS), key, with_terms=True)
+    if key is not None and not entries and not _is_here(status, key):
+        raise CannotRunError(_no_such_pod(status, key), code=1)
+    shown = runs(entries)[-last:]
+    if output == "json":
+        explanation = Explanation(
+            cycle=status.cycle,
+            pod=key,
+            decisions=tuple(entry for run in shown for entry in run),
+            refusals=tuple(each for each in status.refusals if key is None or each.pod == key),
+            why_not=_why_not(status, key),
+        )
+        click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
+        return
+    _print(status, key, shown)
+
+
+def _print(status: Status, key: str | None, shown: list[list[Entry]]) -> None:
+    about = f" to {key}" if key else ""
+    if not shown:
+        click.echo(f"Nothing has been done{about} since the agent started, as far as it remembers.")
+    for run in shown:
+        click.echo(f"{decision_text(run)}\n")
+    if key is None:
+        click.echo(f"Not done in the last cycle ({status.cycle})" + ("" if status.refusals else ": nothing was refused"))
+        for line in refusals_text(status.refusals):
+            click.echo(line)
+    else:
+        click.echo(f"Why nothing more is done{about} now, as of cycle {status.cycle}")
+        for line in reasons_text(_why_not(status, key)):
+            click.echo(line)
+        if not _is_here(status, key):
+            click.echo("  it is no longer among the pods")
+
+
+def _why_not(status: Status, key: str | None) -> tuple[Reason, ...]:
+    return why_not(status, key) if key is not None and _is_here(status, key) else ()
+
+
+def _is_here(status: Status, key: str) -> bool:
+    return any(pod.key == key for pod in status.pods)
+
+
+def _key(status: Status, asked: str) -> str:
+    """Return the key of the pod meant. Raises CannotRunError for none, or for more than one."""
+    keys = [pod.key for pod in status.pods]
+    found = [key for key in keys if asked in (key, key.partition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CannotRunError(f"--pod {asked}: more than one pod has that name: {', '.join(sorted(found))}", code=1)
+    if asked.count("/") == 1 and all(asked.split("/")):
+        return asked  # it may be gone, and decisions about it still be known
+    raise CannotRunError(_no_such_pod(status, asked), code=1)
+
+
+def _no_such_pod(status: Status, asked: str) -> str:
+    near = nearest(asked, [pod.key for pod in status.pods])
+    return f"--pod {asked}: there is no such pod here" + (f"; did you mean {near}?" if near else "")
