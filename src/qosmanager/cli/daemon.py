@@ -107,13 +107,15 @@ class Reloader:
         self._board = board
         self._use_settings = use_settings
         self._use_rules = use_rules
-        self._marks = sources.marks()
+        self._marks = self._seen = sources.marks()
         self.asked = False
 
     def look(self) -> None:
-        """Reload when asked to or when a file has changed since the last look."""
+        """Reload when asked to, or when a file has changed and stood still since the last look."""
         marks = self._sources.marks()
-        if not self.asked and marks == self._marks:
+        still, self._seen = marks == self._seen, marks
+        # A file that is being written may be empty for a moment, which would be a valid one: no pods, all defaults.
+        if not self.asked and (marks == self._marks or not still):
             return
         self.asked, self._marks = False, marks
         try:
