@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import time
@@ -15,13 +16,18 @@ import qosmanager
 from qosmanager.cli.daemon import ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
+from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge
 from qosmanager.engine.runner import Runner
+from qosmanager.engine.thrift import Thrift
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.clock import LinuxClock
+from qosmanager.linux.memory_lock import lock_memory
+from qosmanager.linux.own_meter import ProcessMeter
 from qosmanager.linux.pause_file import PauseFile
+from qosmanager.linux.service_manager import ServiceManager
 from qosmanager.model.state import State
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
@@ -95,14 +101,18 @@ def serve(options: Options, stack: ExitStack) -> None:
     state = taken_over(adopted)
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()))
     if options.once:
-        _once(edge, measured, settings, state)
+        try:
+            state = _once(edge, measured, settings, state)
+        except BaseException:  # Ctrl-C too: what the cycle has written is put back
+            leave(hands.actuator, options.on_stop, state)
+            raise
     else:
         state = _run(options, stack, edge, measured, settings, state)
     if not leave(hands.actuator, options.on_stop, state):
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
 
 
-def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> None:
+def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
     """Measure twice, so that there are rates, and explain what one cycle decides."""
     silent = _Silent()
     measured.readings.sample()
@@ -115,6 +125,7 @@ def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> 
         before=state, after=record.state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings
     )
     click.echo(plan_text(step), nl=False)
+    return record.state
 
 
 class _Silent:
@@ -146,21 +157,33 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
         raise CannotRunError(str(error)) from None
     if not options.dry_run:
         _say_where(options.state_dir, url, stack)
-    runner = Runner(edge, settings, state, Reporter(board))
+    manager = ServiceManager.of(os.environ)
+    stack.callback(manager.close)
+    listener = Supervised(Reporter(board), manager)
+    runner = Runner(edge, settings, state, listener)
 
     def use(fresh: Settings) -> None:
         measured.use_settings(fresh)
         runner.use(fresh)
 
-    reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules)
+    reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules, listener.reloading)
     _LOG.info(
         pairs(
             "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop
         )
     )
+    _hold_memory()
     number = run_until_signal(runner, reloader, ProblemWatch(board, lambda: measured.readings.problems))
+    manager.stopping(f"signal {number}: leaving as --on-stop {options.on_stop} says")
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state
+
+
+def _hold_memory() -> None:
+    """Keep the agent's memory in memory, and have a hang that the service manager ends with SIGABRT say where it was."""
+    faulthandler.enable()
+    why_not = lock_memory()
+    _LOG.info(pairs("MemoryLocked") if not why_not else pairs("MemoryNotLocked", reason=why_not))
 
 
 def _say_where(state_dir: Path, url: str | None, stack: ExitStack) -> None:
