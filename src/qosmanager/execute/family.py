@@ -109,6 +109,8 @@ class Hands:
 
     def present(self, entry: JournalEntry) -> str | Trouble:
         """What an owned file holds; GONE also when its group was made anew."""
+        if self.kernel.version(entry.file.controller) is None:
+            return read(self.kernel, entry.file)  # refused: of a group that cannot be looked at nobody knows that it is gone
         try:
             inode = self.kernel.inode(entry.file.controller, entry.file.group)
         except OSError as error:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
 from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
@@ -167,3 +168,14 @@ def test_journal_with_a_path_that_leaves_the_root_is_told_and_stops_nobody(bench
     # What is not known stays, and on v1 no pod below it may have more.
     assert sorted(each.value for each in results(bench.executor.restore_all())) == ["failed"]
     assert held(bench) == ["100000", "100000", "200000"]
+
+
+def test_under_another_cgroup_root_the_originals_are_kept_for_the_right_one(bench, tmp_path):
+    bench.limit(1.0)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "cgroup.controllers").write_text("")
+    elsewhere = ResourceExecutor(Hierarchies.probe(tmp_path / "other"), bench.journal, bench.scores, bench.boot)
+    assert set(results((*elsewhere.adopt().receipts, *elsewhere.restore_all()))) == {Result.REFUSED}
+    bench.restarted().adopt()
+    bench.executor.restore_all()
+    assert held(bench) == ["-1", "300000", "200000"]
