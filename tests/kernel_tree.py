@@ -231,13 +231,15 @@ class KernelTree:
         _require(1 <= weight <= 10000, errno.ERANGE, file)
         return str(weight)
 
-    def _check_cpus(self, file: CgroupFile, text: str, _before: str) -> str:
+    def _check_cpus(self, file: CgroupFile, text: str, before: str) -> str:
         try:
             cpus = _cpus(text)
         except ValueError:
             raise _error(errno.EINVAL, file) from None
         _require(cpus <= self._machine, errno.ERANGE, file)
         if self.layout == "v2":
+            populated = any(self.pids("cpuset", group) for group in (file.group, *self._below(file.group, "cpuset")))
+            _require(bool(cpus) or not before or not populated, errno.ENOSPC, file)
             return text
         _require(bool(cpus) or not self.pids("cpuset", file.group), errno.ENOSPC, file)
         for child in self._below(file.group, "cpuset"):

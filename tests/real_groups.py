@@ -20,6 +20,8 @@ from qosmanager.model.workload import CgroupFile
 ROOT = Path("/sys/fs/cgroup")
 _NAMES = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "unified")
 BUSY = "import time\nwhile True: pass"
+# How many times slower than usual everything goes here (an emulated machine); bounds that wait for something are that much longer.
+SLOWNESS = float(os.environ.get("QOSM_SLOWNESS", "1"))
 
 
 def obstacle() -> str | None:

@@ -61,6 +61,7 @@ mkdir -p /dev/shm
 for place in /tmp /run /dev/shm; do mount -t tmpfs tmpfs $place; done
 mount -t cgroup2 none /sys/fs/cgroup
 ip link set lo up
+echo "init at $(cut -d" " -f1 /proc/uptime)"
 cd /project
 export HOME=/tmp PYTHONPATH=/packages:/project/src:/project/tests PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {environment}
 {python} -m guest.inside {tests}
@@ -98,7 +99,7 @@ def boot(tests: list[str], environment: dict[str, str], log: Path, seconds: floa
 
 def _accelerators() -> tuple[str, ...]:
     """Return what to try. A virtual machine often has a /dev/kvm on which no guest starts: the second one is then taken."""
-    return ("kvm", "tcg,thread=multi") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ("tcg,thread=multi",)
+    return ("kvm", "tcg,thread=single") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ("tcg,thread=single",)
 
 
 def _machine(accelerator: str, image: Path, log: Path, seconds: float) -> Iterator[dict[str, str]]:

@@ -60,7 +60,7 @@ def _fetch_kernel(package: str | None) -> None:
         _run("dpkg", "-x", str(archive), "tree", at=directory)
         (kernel,) = Path(directory, "tree/boot").glob("vmlinuz-*")
         shutil.move(kernel, KERNEL)
-    print(f"guest kernel: {kernel.name}")
+    sys.stdout.write(f"guest kernel: {kernel.name}\n")
 
 
 def _output(*command: str) -> str:
@@ -82,7 +82,7 @@ def main() -> None:
         prepare()
     except CannotPrepareError as error:
         REASON.write_text(f"{error}\n")
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}; the tests of the v2 kernel are skipped\n")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,34 @@ V1 = [
     ("p", "cpuset.cpus", "0"),
     ("p/c", "cpuset.cpus", "1"),
 ]
+V2 = [
+    ("p", "cpu.max", "50000 100000"),
+    ("p/c", "cpu.max", "60000 100000"),
+    ("p", "cpu.max", "40000"),
+    ("p", "cpu.max", "999"),
+    ("p", "cpu.max", "0"),
+    ("p", "cpu.max", "words"),
+    ("p", "cpu.max.burst", "60000"),
+    ("p", "cpu.max.burst", "40000"),
+    ("p", "cpu.max", "30000"),
+    ("p", "cpu.max", "max"),
+    ("p", "cpu.max", "45000 100000"),
+    ("p", "cpu.max.burst", "10"),
+    ("p", "cpu.max", "20000 50000"),
+    ("p", "cpu.weight", "0"),
+    ("p", "cpu.weight", "1"),
+    ("p", "cpu.weight", "10001"),
+    ("p", "cpu.idle", "1"),
+    ("p", "cpu.weight", "100"),
+    ("p", "cpu.idle", "0"),
+    ("p", "cpu.weight", "100"),
+    ("p/c", "cpuset.cpus", "5000"),
+    ("p/c", "cpuset.cpus", "x"),
+    ("p", "cpuset.cpus", "0"),
+    ("p/c", "cpuset.cpus", "1"),
+    ("p/c", "cpuset.cpus", "\n"),
+    ("p", "cpuset.cpus", "\n"),
+]
 
 
 @pytest.fixture
@@ -56,17 +84,18 @@ def written(kernel, group, name, text):
 
 
 def test_same_writes_have_the_same_results(groups, tmp_path):
-    if groups.kernel.version("cpu") != 1 or groups.kernel.version("cpuset") != 1:
-        pytest.skip("cpu and cpuset are v2 here; the list is for v1")
-    machine = groups.kernel.read(CgroupFile("cpuset", "", "cpuset.cpus"))
+    layout = groups.kernel.version("cpu")
+    if layout is None or groups.kernel.version("cpuset") != layout:
+        pytest.skip("cpu and cpuset are not of one version here")
+    machine = groups.kernel.read(CgroupFile("cpuset", "", "cpuset.cpus" if layout == 1 else "cpuset.cpus.effective"))
     if machine == "0":
         pytest.skip("one CPU only")
-    fake = KernelTree(tmp_path, "v1", cpus=machine)
+    fake = KernelTree(tmp_path, f"v{layout}", cpus=machine)
     for group in ("p", "p/c"):
         groups.add(group)
         fake.add(group)
     process = groups.start("p/c", "sleep", "60")
     fake.set_pids("p/c", process.pid)
-    for group, name, text in V1:
+    for group, name, text in V1 if layout == 1 else V2:
         real = written(groups.kernel, groups.path(group), name, text)
         assert (name, text, *written(fake, group, name, text)) == (name, text, *real)

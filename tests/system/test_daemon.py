@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from real_groups import obstacle, real_groups
+from real_groups import SLOWNESS, obstacle, real_groups
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -27,7 +27,7 @@ qosManager:
   cpuSuppress: {strategy: usage, targetUtilization: %s}
   memoryEvict: {enabled: false}
 """
-KILLS = 50
+KILLS = int(os.environ.get("QOSM_KILLS", "50"))
 
 
 class Daemon:
@@ -80,12 +80,12 @@ class Daemon:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(20 * SLOWNESS)
 
 
 def wait(probe, seconds: float, what: str, more=lambda: ""):
     """Wait until a probe gives something true; a generous bound, not a measurement."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOWNESS
     while time.monotonic() < deadline:
         # An agent that has finished no cycle yet answers 503.
         with contextlib.suppress(urllib.error.HTTPError):
@@ -245,7 +245,7 @@ def test_all_originals_come_back_after_kill_9_of_the_whole_agent(busy, start, tm
     for number in range(KILLS):
         daemon = start()
         daemon.wait_for("Started")
-        time.sleep(chance.uniform(0.0, 0.6))
+        time.sleep(chance.uniform(0.0, 0.6) * SLOWNESS)
         daemon.stop(signal.SIGKILL)
         limited += limit_in_force(busy)
         if number % 5 == 4:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, QUOTA_NAMES, UnreadableError, check, same
 from qosmanager.execute.ordering import Change
@@ -130,12 +131,26 @@ def _write(kernel: KernelFiles, step: Change) -> Written:
         kernel.write(file, step.after or "\n")
         after = kernel.read(file)
     except OSError as error:
+        if error.errno == errno.ENOSPC and file.name == CPUS_NAME and not step.after and kernel.version("cpuset") == 2:
+            return _write_every_cpu(kernel, step)
         why = trouble(kernel, file, error)
         return Written(file=file, result=why.result, before=step.before, after=_present(kernel, file), detail=why.detail)
     if same(file, after, step.after):
         return Written(file=file, result=Result.APPLIED, before=step.before, after=after)
     detail = f"wrote {step.after!r}, the file then held {after!r}"
     return Written(file=file, result=Result.FAILED, before=step.before, after=after, detail=detail)
+
+
+def _write_every_cpu(kernel: KernelFiles, step: Change) -> Written:
+    """Give an empty set back to a v2 group in which tasks run: the kernel refuses it, and every CPU there is means the same."""
+    try:
+        every = kernel.read(CgroupFile("cpuset", "", "cpuset.cpus.effective"))
+    except OSError as error:
+        why = trouble(kernel, step.file, error)
+        return Written(file=step.file, result=why.result, before=step.before, after=_present(kernel, step.file), detail=why.detail)
+    written = _write(kernel, Change(step.file, step.before, every))
+    detail = "the kernel takes no empty set while tasks run in the group: it has every CPU instead, which means the same"
+    return replace(written, detail=detail) if written.result is Result.APPLIED else written
 
 
 def _present(kernel: KernelFiles, file: CgroupFile) -> str | None:

@@ -204,3 +204,16 @@ def test_set_that_one_pod_cannot_take_is_in_force_for_the_others(bench):
         ("cpuset:/one/cpuset.cpus", Result.APPLIED, 0),
         ("cpuset:/two/cpuset.cpus", Result.REFUSED, None),
     }
+
+
+def test_v2_takes_no_empty_set_back_while_tasks_run_and_gets_every_cpu_instead(tmp_path):
+    bench = Bench(tmp_path, "v2")
+    for group in ("be", "be/pod"):
+        bench.tree.add(group)
+    bench.cycle(cpus("0-1"))
+    bench.tree.set_pids("be/pod", 4711)
+    (receipt,) = bench.cycle(uncpus())
+    assert (receipt.result, receipt.after) == (Result.APPLIED, "0-3"), receipt.detail
+    assert "the kernel takes no empty set while tasks run in the group" in receipt.detail
+    assert sets(bench, "be") == ["0-3"]
+    assert bench.executor.restore_all() == (), "nothing is owned any more"
