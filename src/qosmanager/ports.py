@@ -32,6 +32,13 @@ class Pauses(Protocol):
     def current(self) -> Pause | None: ...
 
 
+class OwnMeter(Protocol):
+    """What this process itself uses; read once a cycle, so it must be cheap."""
+
+    def read(self) -> tuple[float, int | None]:
+        """CPU seconds used so far, and memory held now in bytes (None: not known)."""
+
+
 class Workloads(Protocol):
     """Who runs here now (StatesInformer's sources)."""
 

@@ -102,7 +102,10 @@ class Reloader:
         board: Board,
         use_settings: Callable[[Settings], None],
         use_rules: Callable[[tuple[WorkloadRule, ...]], None],
+        begins: Callable[[], None],
     ) -> None:
+        """`begins` is told that the files are about to be read anew, whatever comes of it."""
+        self._begins = begins
         self._sources = sources
         self._board = board
         self._use_settings = use_settings
@@ -118,6 +121,7 @@ class Reloader:
         if not self.asked and (marks == self._marks or not still):
             return
         self.asked, self._marks = False, marks
+        self._begins()
         try:
             settings, rules = self._sources.settings(), self._sources.rules()
         except DocumentError as error:

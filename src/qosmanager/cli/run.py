@@ -99,7 +99,8 @@ def serve(options: Options, stack: ExitStack) -> None:
     measured = measuring(wanted, hands, clock, stack)
     adopted = hands.actuator.adopt()
     state = taken_over(adopted)
-    edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()))
+    thrift = Thrift(ProcessMeter(), measured.readings.spare)
+    edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     if options.once:
         try:
             state = _once(edge, measured, settings, state)

@@ -17,7 +17,8 @@ OwnLimit = Callable[[str], float | None]
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's."""
+    """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's; `thrift`:
+    how many of `own_use.STEPS` are in force."""
 
     wall: float
     cpus: float
@@ -26,6 +27,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
     monotonic: Callable[[], float]
     own_limit: OwnLimit
     latencies: Latencies
+    thrift: int = 0
 
 
 class Pace:
@@ -38,11 +40,11 @@ class Pace:
         self._step = period * phase
         self._next = -math.inf
 
-    def due(self, now: float) -> bool:
-        """Tell whether it is due now, and count it as done."""
+    def due(self, now: float, stretch: float = 1.0) -> bool:
+        """Tell whether it is due now, and count it as done; the next time is `stretch` times as far away as usual."""
         if now < self._next:
             return False
-        self._next = now + self._step
+        self._next = now + self._step * stretch
         self._step = self._period
         return True
 

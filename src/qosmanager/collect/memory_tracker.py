@@ -14,6 +14,7 @@ from qosmanager.model.workload import Workload
 
 LEAKS = 60.0  # seconds between two looks for a leak: its history has one number a minute
 LIMIT = 60.0  # seconds between two looks at the memory limit
+SPARED = "not read: the agent spares the node while it is over its own budget"
 LEAK_AGE = 1800.0  # seconds that a pod must exist
 
 
@@ -71,6 +72,8 @@ class ObservedTracker:
     def sample(self, now: float, gap: float, cpu_psi_some: float | None) -> None:
         """Measure now. Raises GroupGoneError."""
         read, written = self._io(now, gap)
+        if cpu_psi_some is not None:
+            self._missing.note("observed.cpu_psi_some", "")
         averages = self._missing.attempt(("observed.memory_psi_full", "observed.io_psi_some"), self._reader.stall_averages)
         self.observed = PodObserved(
             io_read=read,
@@ -79,6 +82,13 @@ class ObservedTracker:
             memory_psi_full=averages[0] if averages else None,
             io_psi_some=averages[1] if averages else None,
         )
+
+    def spare(self) -> None:
+        """Read nothing, and say why there is nothing."""
+        self._last = None
+        self.observed = NOT_OBSERVED
+        for field in NOT_OBSERVED.__struct_fields__:
+            self._missing.note(f"observed.{field}", SPARED)
 
     def _io(self, now: float, gap: float) -> tuple[float | None, float | None]:
         fields = ("observed.io_read", "observed.io_write")

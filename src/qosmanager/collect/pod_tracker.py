@@ -13,7 +13,8 @@ from qosmanager.model.snapshot import Pod
 from qosmanager.model.workload import Workload
 
 MEMORY = 5.0  # seconds between two looks at memory
-LIMITS = 10.0  # seconds between two looks at limits, I/O and stall averages
+LIMITS = 10.0  # seconds between two looks at limits
+OBSERVED = 10.0  # seconds between two looks at I/O and stall averages
 
 
 class PodTracker:
@@ -31,6 +32,7 @@ class PodTracker:
         self._own_cpus: tuple[int, ...] = ()
         self._memory_pace = Pace(MEMORY, phase)
         self._limits_pace = Pace(LIMITS, phase)
+        self._observed_pace = Pace(OBSERVED, phase)
 
     @property
     def missing(self) -> dict[str, str]:
@@ -56,17 +58,22 @@ class PodTracker:
     def sample(self, conditions: Conditions, throttled: dict[str, float]) -> Pod:
         """Measure now; container groups' throttled ratios go into `throttled`. Raises GroupGoneError when the pod has ended."""
         now = conditions.monotonic()
-        limits = self._limits_pace.due(now)
+        thrift = conditions.thrift
+        limits = self._limits_pace.due(now, 2.0 if thrift >= 3 else 1.0)
         workload = self.workload
         cpu = self._cpu.sample(conditions, throttled, dear=limits)
-        if self._memory_pace.due(now):
+        if self._memory_pace.due(now, 2.0 if thrift >= 3 else 1.0):
             self._memory.sample(workload, now, conditions)
-        if limits:
-            self._observed.sample(now, conditions.gap, self._cpu.stall_average)
-            if workload.qos is QoS.LSE:
-                own = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
-                # A group with all CPUs of the node was given none of its own.
-                self._own_cpus = own if len(own) < conditions.cpus else ()
+        if self._observed_pace.due(now, 2.0 if thrift >= 1 else 1.0):
+            if thrift >= 2:
+                self._observed.spare()
+            else:
+                # Read half as often, two reads are still no gap.
+                self._observed.sample(now, conditions.gap * (1 + thrift), self._cpu.stall_average)
+        if limits and workload.qos is QoS.LSE:
+            own = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
+            # A group with all CPUs of the node was given none of its own.
+            self._own_cpus = own if len(own) < conditions.cpus else ()
         return Pod(
             name=workload.name,
             qos=workload.qos,

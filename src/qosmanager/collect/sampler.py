@@ -55,6 +55,7 @@ class Sampler:
         self._residents: Residents | None = None
         self._trends = Trends()
         self._informer = sources.informer
+        self._thrift = 0
         self.cache = MetricCache()
         self.configure(settings)
 
@@ -67,6 +68,10 @@ class Sampler:
         """Take other declarations into use; pods that are in both go on being measured without a break."""
         self._informer = informer
         self._residents = None
+
+    def spare(self, steps: int) -> None:
+        """Read less from the next cycle on: the first `steps` of `own_use.STEPS`."""
+        self._thrift = steps
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -142,6 +147,7 @@ class Sampler:
             monotonic=sources.clock.monotonic,
             own_limit=sources.own_limit,
             latencies=sources.latencies,
+            thrift=self._thrift,
         )
         pods: list[Pod] = []
         ended: list[str] = []

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.engine.step import conclude, judge
+from qosmanager.engine.thrift import Thrift
 from qosmanager.model.actions import Plan, Receipt
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Snapshot
@@ -28,18 +29,20 @@ class Hands(Protocol):
 
 
 class Edge(Struct, frozen=True):
-    """The ports that one cycle uses. `pauses` None: nobody can pause it."""
+    """The ports that one cycle uses. `pauses` None: nobody can pause it; `thrift` None: what the agent itself uses is not looked at."""
 
     readings: Readings
     hands: Hands
     clock: Clock
     pauses: Pauses | None = None
+    thrift: Thrift | None = None
 
 
-def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> CycleRecord:
-    """Run one cycle. Raises what a port raises; the runner catches it, and limits that are set stay."""
+def run_cycle(edge: Edge, number: int, state: State, settings: Settings, *, lag: float = 0.0) -> CycleRecord:
+    """Run one cycle, which begins `lag` seconds late. Raises what a port raises; the runner catches it, and limits that are set stay."""
     clock = edge.clock
     began = clock.monotonic()
+    own = edge.thrift.look(began, lag, settings.sync_period) if edge.thrift else None
     snapshot, placement = edge.readings.sample()
     pause = edge.pauses.current() if edge.pauses else None
     if pause is not None:
@@ -67,5 +70,6 @@ def run_cycle(edge: Edge, number: int, state: State, settings: Settings) -> Cycl
         receipts=receipts,
         outcomes=outcomes + overwritten,
         pause=pause,
+        own=own,
         durations=durations | {"total": (acted - began) * 1000},
     )

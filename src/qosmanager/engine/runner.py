@@ -36,6 +36,7 @@ class Runner:
         # A signal may come while this thread itself waits: an Event would then wait for its own lock for ever, this queue is reentrant.
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._last_error = ""
+        self._due: float | None = None  # when the next cycle should begin; None: at any time
         self.state = state
         self.number = 0
 
@@ -60,6 +61,7 @@ class Runner:
                 gc.collect()
                 gc.freeze()
             due += self._settings.sync_period
+            self._due = due
             late = clock.monotonic() - due
             if late > 0:
                 # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
@@ -77,7 +79,7 @@ class Runner:
         settings = self._settings
         self.number += 1
         try:
-            record = run_cycle(self._edge, self.number, self.state, settings)
+            record = run_cycle(self._edge, self.number, self.state, settings, lag=self._lag())
             self.state = record.state
             self._listener.cycle_done(record, settings)
         except Exception as error:  # noqa: BLE001  whatever fails, the next cycle runs and limits that are set stay
@@ -85,6 +87,10 @@ class Runner:
             return None
         self._last_error = ""
         return record
+
+    def _lag(self) -> float:
+        """Return how late this cycle begins, in seconds."""
+        return 0.0 if self._due is None else max(0.0, self._edge.clock.monotonic() - self._due)
 
     def _fail(self, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"

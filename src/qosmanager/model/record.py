@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from qosmanager.model.actions import Outcome, Plan, Receipt
 from qosmanager.model.assessment import Assessment
+from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
@@ -25,3 +26,4 @@ class CycleRecord(Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...] = ()  # verdicts on earlier cycles' actions
     durations: dict[str, float] = {}
     pause: Pause | None = None  # in force in this cycle
+    own: OwnUse | None = None  # what the agent itself used

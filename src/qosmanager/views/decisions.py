@@ -20,7 +20,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
 from qosmanager.views.figures import iso, topic
 from qosmanager.views.judgement import AssessmentView, assessment_view
-from qosmanager.views.reports import PAUSED, paused_text, starving_text
+from qosmanager.views.reports import PAUSED, paused_text, starving_text, thrift_of, thrift_text
 from qosmanager.views.status import starved_tens
 
 CAPACITY = 500
@@ -88,6 +88,7 @@ class Decisions:
         self._level: Level | None = None
         self._degraded: frozenset[str] = frozenset()
         self._starved = 0
+        self._thrift = 0
 
     def observe(self, record: CycleRecord) -> None:
         """Take in one cycle: its actions, its events, its verdicts on earlier actions."""
@@ -147,6 +148,10 @@ class Decisions:
         elif self._starved and not starved:
             self._happened(record, "be_starving_over", "BE", "BE is no longer held at its floor")
         self._starved = starved
+        thrift = thrift_of(record)
+        if record.own is not None and thrift != self._thrift:
+            self._happened(record, *(("reads_less", "agent", thrift_text(record.own)) if thrift else ("reads_all", "agent", "as before")))
+        self._thrift = thrift
 
     def _decided(self, record: CycleRecord, effect: Effect) -> None:
         action = effect.action

@@ -14,7 +14,7 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
 from qosmanager.views.figures import MIB, iso, short, topic
-from qosmanager.views.reports import PAUSED, starving_text
+from qosmanager.views.reports import PAUSED, starving_text, thrift_of, thrift_text
 from qosmanager.views.status import be_usage, starved_tens
 
 
@@ -40,6 +40,7 @@ def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
         *_outcomes(record),
         *_degraded(record, previous),
         *_starving(record, previous),
+        *_thrift(record, previous),
         *((Severity.ERROR, pairs("PluginFailed", plugin=f.plugin.value, error=f.error)) for f in record.plan.failures),
     ]
 
@@ -165,3 +166,12 @@ def _starving(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
     if now > before:
         return [(Severity.WARNING, pairs("BEStarving", detail=starving_text(record)))]
     return [(Severity.INFO, pairs("BEStarvingOver"))] if before and not now else []
+
+
+def _thrift(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
+    """Said when the agent begins to read less, reads less still, or more again."""
+    now, before = thrift_of(record), thrift_of(previous) if previous else 0
+    if now == before or record.own is None:
+        return []
+    detail = thrift_text(record.own) if now else "everything is read again"
+    return [(Severity.WARNING if now > before else Severity.INFO, pairs("ReadsLess" if now else "ReadsAll", steps=now, detail=detail))]

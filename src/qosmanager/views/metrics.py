@@ -24,6 +24,7 @@ from qosmanager.model.snapshot import Node, Pod
 from qosmanager.model.state import State
 from qosmanager.views.effects import Effect, effects, foreign, is_conflict
 from qosmanager.views.figures import topic
+from qosmanager.views.reports import OVER_BUDGET, thrift_of
 from qosmanager.views.status import About, be_usage, starving
 
 PREFIX = "koordlet_qos_"
@@ -91,7 +92,7 @@ class Metrics(Collector):
             for receipt in foreign(record):
                 self._events["drift"] += 1
                 self._events["conflict"] += is_conflict(receipt)
-            now = {topic(reason) for reason in record.plan.degraded}
+            now = {topic(reason) for reason in record.plan.degraded} | ({OVER_BUDGET} if thrift_of(record) else set())
             self._degraded = dict.fromkeys(self._degraded, False) | dict.fromkeys(now, True)
 
     def event(self, kind: str) -> None:
@@ -263,6 +264,11 @@ def _own(record: CycleRecord, settings: Settings) -> Iterator[Metric]:
     yield from _gauge("sync_period_seconds", "Length of a cycle.", settings.sync_period)
     yield from _gauge("node_sample_age_seconds", "Age of the node's sample in the last cycle.", record.snapshot.node_age)
     yield from _gauge("readings_missing", "Readings that could not be taken in the last cycle.", len(record.snapshot.missing))
+    if record.own is not None:
+        yield from _gauge("own_cpu_cores", "CPU that the agent itself used since the cycle before.", record.own.cpu)
+        yield from _gauge("own_memory_rss_bytes", "Memory that the agent itself holds.", record.own.rss)
+        yield from _gauge("own_lag_seconds", "How late the last cycle began.", record.own.lag)
+        yield from _gauge("own_thrift_steps", "Steps by which the agent reads less because it is over its own budget.", record.own.thrift)
     yield from _gauge("paused", "1 while the agent is paused.", record.snapshot.paused)
     mode = GaugeMetricFamily(f"{PREFIX}plugin_mode", "1 at the plugin's mode.", labels=["plugin", "mode"])
     for plugin in Plugin:

@@ -1,13 +1,15 @@
-"""What is said once when it begins: the agent is paused, BE is starving (specification, sections 2 and 5.4)."""
+"""What is said once when it begins: the agent is paused, it reads less, BE is starving (specification, sections 2 and 5.4)."""
 
 from __future__ import annotations
 
 from qosmanager.documents.quantities import shown_time
+from qosmanager.model.own_use import STEPS, OwnUse
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.figures import short
 from qosmanager.views.status import STARVING_AFTER, be_usage, starved_tens
 
 PAUSED = "paused"  # the reason under which a plan says that the agent is paused
+OVER_BUDGET = "over_budget"  # the reason under which metrics say that the agent reads less
 
 
 def paused_text(record: CycleRecord) -> str:
@@ -24,3 +26,13 @@ def starving_text(record: CycleRecord) -> str:
     minutes = starved_tens(record.state) * STARVING_AFTER / 60
     usage = short(be_usage(record.snapshot.pods))
     return f"BE has been held at its floor of {short(record.state.be_limit)} cores for {minutes:.0f} minutes; it uses {usage}"
+
+
+def thrift_of(record: CycleRecord) -> int:
+    """Return how many steps of reading less are in force."""
+    return 0 if record.own is None else record.own.thrift
+
+
+def thrift_text(own: OwnUse) -> str:
+    """Say why the agent reads less, and what."""
+    return f"{own.reason}: {'; '.join(STEPS[: own.thrift])}"

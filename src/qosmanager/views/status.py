@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Refusal
+from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Plugin, QoS
 from qosmanager.model.record import CycleRecord
@@ -108,6 +109,7 @@ class Status(Struct, frozen=True, kw_only=True):
     durations_ms: dict[str, float]
     pause: PauseView | None = None
     settings: Settings = Settings()  # in force, with durations in seconds
+    own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
 
 
 def status(record: CycleRecord, settings: Settings, about: About) -> Status:
@@ -135,6 +137,7 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         durations_ms={stage: round(value, 3) for stage, value in record.durations.items()},
         pause=None if record.pause is None else _pause(record.pause, record.wall),
         settings=settings,
+        own=record.own,
     )
 
 
