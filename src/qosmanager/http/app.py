@@ -7,6 +7,7 @@ Errors are JSON `{"error": what, "allowed": what would do}`: 400 a bad query, 40
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -79,7 +80,11 @@ def _index(board: Board) -> str:
 
 
 def _json(value: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value) + b"\n", code, headers, "application/json")
+    try:
+        body = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a group may bear a name that is no text
+        body = json.dumps(msgspec.to_builtins(value)).encode("ascii")
+    return Response(body + b"\n", code, headers, "application/json")
 
 
 def _metrics(registry: CollectorRegistry, request: Request) -> Response:

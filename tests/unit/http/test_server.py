@@ -58,6 +58,16 @@ def test_decisions_can_be_cut_and_filtered(board, ask):
     assert [entry["kind"] for entry in json.loads(ask("/decisions?pod=batch/crunch")[2])["decisions"]] == ["evict"]
 
 
+def test_a_group_whose_name_is_no_text_hides_no_decision(board, ask):
+    odd = replace(receipt(0, Result.APPLIED), target="cpu:/batch/\udcff/cpu.max")
+    board.publish(record(actions=(LIMIT,), receipts=(odd,)), Settings())
+    board.event("problem", "declarations", "\udcff cannot be followed")
+    code, _, body = ask("/decisions")
+    assert code == 200
+    assert json.loads(body)["decisions"][-2]["receipts"][0]["target"] == odd.target
+    assert json.loads(body)["decisions"][-1]["reason"] == "\udcff cannot be followed"
+
+
 @pytest.mark.parametrize("query", ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3"])
 def test_a_bad_query_is_refused_with_what_is_allowed(ask, query):
     code, _, body = ask(f"/decisions?{query}")
