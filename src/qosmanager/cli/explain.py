@@ -8,13 +8,16 @@ import click
 import msgspec
 from msgspec import Struct
 
+from qosmanager.cli.audit import NAME as AUDIT_NAME
+from qosmanager.cli.audit import last_audited
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.options import output_option, state_dir_option, url_option
 from qosmanager.cli.reach import agent_at, answering
 from qosmanager.documents.reader import nearest
+from qosmanager.linux.agent_file import running_agent
 from qosmanager.model.actions import Refusal
 from qosmanager.views.decisions import CAPACITY, Entry, runs
-from qosmanager.views.explain_text import decision_text, reasons_text, refusals_text
+from qosmanager.views.explain_text import audit_text, decision_text, reasons_text, refusals_text
 from qosmanager.views.status import Status
 from qosmanager.views.why_not import Reason, why_not
 
@@ -31,20 +34,35 @@ class Explanation(Struct, frozen=True, kw_only=True):
     why_not: tuple[Reason, ...]
 
 
+class _Asked(Struct, frozen=True, kw_only=True):
+    """The options of the command, as given."""
+
+    last: int
+    pod: str | None
+    audit: bool
+    audit_log: Path | None
+    output: str
+    url: str | None
+    state_dir: Path
+
+
 @click.command(
     epilog="""\b
 Examples:
   qosmanager explain                          the last 5 decisions, and what the last cycle refused
   qosmanager explain --last 20
   qosmanager explain --pod shop/cart-0        what was done to it, and why not more
+  qosmanager explain --audit --last 20        the last 20 evictions, also of agents before this one
   qosmanager explain --output json | jq '.decisions[].terms.cpu'"""
 )
 @click.option("--last", type=click.IntRange(1, CAPACITY), default=5, show_default=True, metavar="N", help="How many decisions.")
 @click.option("--pod", metavar="POD", help="Only this pod: NAMESPACE/NAME, or its name alone where only one has it.")
+@click.option("--audit", is_flag=True, help="The evictions of the audit log instead: it outlives the agent, and needs none that runs.")
+@click.option("--audit-log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="That log. [default: the agent's]")
 @output_option
 @url_option
 @state_dir_option
-def explain(last: int, pod: str | None, output: str, url: str | None, state_dir: Path) -> None:
+def explain(**given: object) -> None:
     """Say why the agent did what it did: each action with its rule, the score it rests on, that score's factors and the readings behind
     them, what was written, and the outcome seen later.
 
@@ -53,9 +71,31 @@ def explain(last: int, pod: str | None, output: str, url: str | None, state_dir:
 
     Nothing is computed again: the agent kept it with each decision, the last 500 of them since it started.
 
-    Exit code: 0; 1 no agent answers, or no such pod; 2 wrong usage.
+    Exit code: 0; 1 no agent answers, no such pod, or no audit log that can be read; 2 wrong usage.
     """
-    client = agent_at(url, state_dir)
+    asked = _Asked(**given)  # type: ignore[arg-type]  # click hands over exactly the options declared above
+    if asked.audit or asked.audit_log is not None:
+        _print_audit(asked)
+    else:
+        _explain(asked)
+
+
+def _print_audit(asked: _Asked) -> None:
+    agent = running_agent(asked.state_dir)
+    known = Path(agent.audit_log) if agent is not None and agent.audit_log is not None else asked.state_dir / AUDIT_NAME
+    lines = last_audited(asked.audit_log or known, asked.last, asked.pod)
+    if asked.output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(lines), indent=2))
+        return
+    if not lines:
+        click.echo(f"No eviction is written down{f' of {asked.pod}' if asked.pod else ''}.")
+    for line in lines:
+        click.echo(audit_text(line))
+
+
+def _explain(asked: _Asked) -> None:
+    last, pod, output = asked.last, asked.pod, asked.output
+    client = agent_at(asked.url, asked.state_dir)
     with answering():
         status = client.status()
         key = None if pod is None else _key(status, pod)

@@ -13,13 +13,15 @@ import click
 from msgspec import Struct
 
 import qosmanager
+from qosmanager.cli.audit import NAME as AUDIT_NAME
+from qosmanager.cli.audit import audited
 from qosmanager.cli.daemon import ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge
-from qosmanager.engine.runner import Runner
+from qosmanager.engine.runner import Listener, Runner
 from qosmanager.engine.thrift import Thrift
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
 from qosmanager.linux.boot import LinuxBoot
@@ -37,6 +39,7 @@ _LOG = logging.getLogger("qosmanager")
 EXAMPLES = """\b
 Examples:
   qosmanager run --workloads /etc/qosmanager/workloads.yaml
+  qosmanager run --audit-log /var/log/qosmanager/audit.log
   qosmanager run --config qos.yaml --dry-run           decide and log, change nothing
   qosmanager run --once --dry-run                      one cycle, explained, then stop
   qosmanager run --node-cgroup demo --workloads w.yaml  the node is this cgroup
@@ -51,10 +54,16 @@ class Options(Struct, frozen=True, kw_only=True):
     node_cgroup: str | None
     cgroup_root: Path
     state_dir: Path
+    audit_log: Path | None
     listen: str
     on_stop: str
     dry_run: bool
     once: bool
+
+    @property
+    def audit_path(self) -> Path | None:
+        """Where evictions are written down; None: nobody is evicted."""
+        return None if self.dry_run else self.audit_log or self.state_dir / AUDIT_NAME
 
 
 @click.command(epilog=EXAMPLES)
@@ -66,6 +75,12 @@ class Options(Struct, frozen=True, kw_only=True):
 )
 @click.option(
     "--state-dir", default="/run/qosmanager", show_default=True, type=click.Path(path_type=Path), help="Journal and lock; on tmpfs."
+)
+@click.option(
+    "--audit-log",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="One line per eviction, as JSON; five files of 10 MB at most. [default: audit.log in the state directory]",
 )
 @click.option("--listen", default="127.0.0.1:9316", show_default=True, metavar="HOST:PORT", help="Where HTTP listens, or off.")
 @click.option(
@@ -103,7 +118,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     if options.once:
         try:
-            state = _once(edge, measured, settings, state)
+            state = _once(options, stack, edge, measured, settings, state)
         except BaseException:  # Ctrl-C too: what the cycle has written is put back
             leave(hands.actuator, options.on_stop, state)
             raise
@@ -113,12 +128,12 @@ def serve(options: Options, stack: ExitStack) -> None:
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
 
 
-def _once(edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
+def _once(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
     """Measure twice, so that there are rates, and explain what one cycle decides."""
     silent = _Silent()
     measured.readings.sample()
     time.sleep(settings.sync_period)
-    runner = Runner(edge, settings, state, silent)
+    runner = Runner(edge, settings, state, _audited(options, silent, stack))
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
@@ -157,10 +172,10 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
     except ListenError as error:
         raise CannotRunError(str(error)) from None
     if not options.dry_run:
-        _say_where(options.state_dir, url, stack)
+        _say_where(options, url, stack)
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
-    listener = Supervised(Reporter(board), manager)
+    listener = Supervised(_audited(options, Reporter(board), stack), manager)
     runner = Runner(edge, settings, state, listener)
 
     def use(fresh: Settings) -> None:
@@ -187,14 +202,18 @@ def _hold_memory() -> None:
     _LOG.info(pairs("MemoryLocked") if not why_not else pairs("MemoryNotLocked", reason=why_not))
 
 
-def _say_where(state_dir: Path, url: str | None, stack: ExitStack) -> None:
+def _audited(options: Options, behind: Listener, stack: ExitStack) -> Listener:
+    return behind if options.audit_path is None else audited(options.audit_path, options.state_dir, behind, stack)
+
+
+def _say_where(options: Options, url: str | None, stack: ExitStack) -> None:
     """Let other commands find this agent. One that cannot say so runs all the same: they have --url."""
     try:
-        publish(state_dir, RunningAgent.this_process(url))
+        publish(options.state_dir, RunningAgent.this_process(url, options.audit_path))
     except OSError as error:
-        _LOG.warning(pairs("NotFindable", state_dir=state_dir, error=error.strerror or error))
+        _LOG.warning(pairs("NotFindable", state_dir=options.state_dir, error=error.strerror or error))
         return
-    stack.callback(withdraw, state_dir)
+    stack.callback(withdraw, options.state_dir)
 
 
 def _log_to_stderr() -> None:

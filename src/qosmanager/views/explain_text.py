@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.actions import Refusal
 from qosmanager.model.qos import Plugin
+from qosmanager.views.audit import AuditLine
 from qosmanager.views.decisions import Entry
 from qosmanager.views.judgement import AssessmentView, PressureView
 from qosmanager.views.prose import readings, wrapped
@@ -33,6 +35,28 @@ def reasons_text(reasons: Iterable[Reason]) -> Iterator[str]:
     """Say why nothing was done to a pod."""
     for reason in reasons:
         yield wrapped(f"{reason.about + ':':<13} \t{reason.text}")
+
+
+def audit_text(line: AuditLine) -> str:
+    """Say who was evicted, why, and what became of it."""
+    head = f"{line.begun[:19]}Z {line.plugin} {line.pod}: {line.outcome}"
+    held = [f"{line.cpu:.4g} cores"] if line.cpu is not None else []
+    held += [f"{shown_bytes(line.memory)} of memory"] if line.memory is not None else []
+    ended = f"gone after {line.took:.1f} s" if line.took is not None else "not seen gone"
+    lines = [
+        _line("rule", line.reason),
+        _line("level", f"{line.level}, score {line.score:.1f}, SLO {line.slo}" + _by(line.slo_violated_by)),
+        _line("held", (" and ".join(held) or "not measured") + (", leaking" if line.leaking else "")),
+        _line("outcome", ended + (f"; {line.detail}" if line.detail else "")),
+    ]
+    before, after = line.memory_available_before, line.memory_available_after
+    if before is not None and after is not None:
+        lines.append(_line("memory", f"available {shown_bytes(before)} before, {shown_bytes(after)} after"))
+    return "\n".join([head, *(wrapped(each) for each in lines), ""])
+
+
+def _by(pods: tuple[str, ...]) -> str:
+    return f" by {', '.join(pods)}" if pods else ""
 
 
 def _what(entry: Entry) -> str:
@@ -69,8 +93,7 @@ def _judged(terms: AssessmentView, *, of_memory: bool) -> Iterator[str]:
         yield _line("", f"  {factor} {points}" + (f": {known}" if known else ""))
     matrix = f"matrix {terms.matrix['priority']} ({terms.matrix['action']})"
     yield _line("level", f"{terms.effective_level}; the score's {terms.cpu.level}, {matrix}: {terms.raw_level} at this moment")
-    by = f" by {', '.join(terms.slo_violated_by)}" if terms.slo_violated_by else ""
-    yield _line("SLO", f"{terms.slo}{by}")
+    yield _line("SLO", terms.slo + _by(terms.slo_violated_by))
     if terms.oom_reasons:
         yield _line("OOM risk", "; ".join(terms.oom_reasons))
 

@@ -1,0 +1,180 @@
+"""One durable line per eviction: who, why in numbers, what it was to free and what became of it (specification, sections 5 and 10).
+
+In: each cycle's record. Out: the evictions that are over, as `AuditLine`, and those under way, so that a successor can finish their lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.model.actions import Evict, Outcome, Receipt, Result, Verdict
+from qosmanager.model.qos import Plugin
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.snapshot import Pod
+from qosmanager.views.effects import Effect, effects
+from qosmanager.views.figures import iso, rounded
+from qosmanager.views.status import be_usage
+
+UNKNOWN = "unknown"  # outcome of an eviction that was not seen to its end
+
+
+class AuditLine(Struct, frozen=True, kw_only=True):
+    """One eviction. CPU in cores, memory in bytes, `took` in seconds from `begun` to `gone`; not measured is null.
+
+    `cpu` and `memory` are what the victim held when it was chosen; `memory_available` and `be_usage` are the node's before and after.
+    `outcome`: effective, ineffective or gone (section 10), failed or refused when it could not be begun or ended, or unknown.
+    """
+
+    node: str
+    begun: str
+    gone: str | None = None
+    took: float | None = None
+    pod: str
+    uid: str = ""
+    priority: int | None = None
+    owner: str | None = None
+    plugin: str
+    reason: str
+    score: float
+    level: str
+    slo: str
+    slo_violated_by: tuple[str, ...] = ()
+    leaking: bool = False
+    grace: float | None = None
+    cpu: float | None = None
+    memory: int | None = None
+    memory_available_before: int | None = None
+    memory_available_after: int | None = None
+    be_usage_before: float | None = None
+    be_usage_after: float | None = None
+    outcome: str = ""
+    detail: str = ""
+    cycle: int
+    pid: int
+
+
+class UnderWay(Struct, frozen=True, kw_only=True):
+    """An eviction whose end is awaited; `since` is its cycle's time on the agent's clock, by which its verdict finds it."""
+
+    line: AuditLine
+    begun_at: float
+    since: float | None
+
+
+class Trail:
+    """Follows every eviction from its beginning to its verdict."""
+
+    def __init__(self, node: str, pid: int) -> None:
+        self._node = node
+        self._pid = pid
+        self._under_way: dict[str, UnderWay] = {}
+
+    @property
+    def under_way(self) -> tuple[AuditLine, ...]:
+        """The lines of those that are not over, as far as they are known."""
+        return tuple(each.line for each in self._under_way.values())
+
+    def observe(self, record: CycleRecord) -> tuple[AuditLine, ...]:
+        """Take in a cycle; return the lines of the evictions that are over with it."""
+        return (*self._ended(record), *self._judged(record), *self._begun(record))
+
+    def end(self, why: str) -> tuple[AuditLine, ...]:
+        """Return the lines of those under way, which nobody will see end."""
+        lines = tuple(unseen(line, why) for line in self.under_way)
+        self._under_way = {}
+        return lines
+
+    def _begun(self, record: CycleRecord) -> Iterator[AuditLine]:
+        for effect in effects(record):
+            action = effect.action
+            if not isinstance(action, Evict) or effect.result in (None, Result.RECORDED, Result.UNCHANGED):
+                continue
+            line = self._line(action, record)
+            if effect.result is not Result.APPLIED:
+                assert effect.result is not None
+                yield replace(line, outcome=effect.result.value, detail=_details(effect))
+                continue
+            earlier = self._under_way.pop(action.pod, None)
+            if earlier is not None:
+                yield unseen(earlier.line, "a pod of the same name was evicted before its end was judged")
+            self._under_way[action.pod] = UnderWay(line=line, begun_at=record.wall, since=record.snapshot.time)
+
+    def _ended(self, record: CycleRecord) -> Iterator[AuditLine]:
+        """Take in what the evictor said of evictions begun earlier: no process is left, or it cannot be ended."""
+        for receipt in record.receipts:
+            each = self._under_way.get(receipt.target)
+            if each is None or receipt.action is not None:
+                continue
+            if receipt.result is Result.GONE:
+                self._under_way[receipt.target] = replace(each, line=_gone(each, record))
+            elif receipt.result in (Result.FAILED, Result.REFUSED):
+                del self._under_way[receipt.target]
+                yield _after(replace(each.line, outcome=receipt.result.value, detail=receipt.detail), record)
+
+    def _judged(self, record: CycleRecord) -> Iterator[AuditLine]:
+        for outcome in record.outcomes:
+            each = self._under_way.get(outcome.target)
+            if each is None or not _is_verdict_on(outcome, each):
+                continue
+            del self._under_way[outcome.target]
+            line = _gone(each, record) if outcome.verdict is Verdict.EFFECTIVE else each.line
+            yield _after(replace(line, outcome=outcome.verdict.value, detail=outcome.detail), record)
+
+    def _line(self, action: Evict, record: CycleRecord) -> AuditLine:
+        assessment = record.assessment
+        pressure = assessment.memory if action.plugin is Plugin.MEMORY_EVICT else assessment.cpu
+        pod = next((pod for pod in record.snapshot.pods if pod.key == action.pod), None)
+        return AuditLine(
+            node=self._node,
+            begun=iso(record.wall),
+            pod=action.pod,
+            uid=action.uid,
+            priority=None if pod is None else pod.priority,
+            owner=None if pod is None else pod.owner,
+            plugin=action.plugin.value,
+            reason=action.reason,
+            score=round(pressure.score, 4),
+            level=assessment.effective_level.value,
+            slo=assessment.slo.value,
+            slo_violated_by=assessment.slo_violated_by,
+            leaking=action.leaking,
+            grace=rounded(action.grace),
+            cpu=rounded(action.cpu),
+            memory=action.memory,
+            memory_available_before=record.snapshot.node.memory_available,
+            be_usage_before=_be_usage(record.snapshot.pods),
+            cycle=record.number,
+            pid=self._pid,
+        )
+
+
+def unseen(line: AuditLine, why: str) -> AuditLine:
+    """Return the line of an eviction whose end nobody saw."""
+    return replace(line, outcome=UNKNOWN, detail=why)
+
+
+def _is_verdict_on(outcome: Outcome, each: UnderWay) -> bool:
+    return outcome.kind == "evict" and outcome.since == each.since and outcome.verdict is not Verdict.PENDING
+
+
+def _gone(each: UnderWay, record: CycleRecord) -> AuditLine:
+    if each.line.gone is not None:
+        return each.line
+    return replace(each.line, gone=iso(record.wall), took=round(max(0.0, record.wall - each.begun_at), 3))
+
+
+def _after(line: AuditLine, record: CycleRecord) -> AuditLine:
+    after, usage = record.snapshot.node.memory_available, _be_usage(record.snapshot.pods)
+    return replace(line, memory_available_after=after, be_usage_after=usage)
+
+
+def _be_usage(pods: tuple[Pod, ...]) -> float | None:
+    return rounded(be_usage(pods))
+
+
+def _details(effect: Effect) -> str:
+    receipts: tuple[Receipt, ...] = effect.receipts
+    return "; ".join(receipt.detail for receipt in receipts if receipt.detail)
