@@ -14,6 +14,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
 
 _LOG = logging.getLogger("qosmanager")
+_CYCLE, _BETWEEN = "cycle failed, limits stay as they are", "what is done between cycles failed, they go on"
 _FREEZE_AFTER = 10  # cycles: by then what lives as long as the agent is there
 
 
@@ -35,7 +36,7 @@ class Runner:
         self._stopping = False
         # A signal may come while this thread itself waits: an Event would then wait for its own lock for ever, this queue is reentrant.
         self._wake: SimpleQueue[None] = SimpleQueue()
-        self._last_error = ""
+        self._last_errors: dict[str, str] = {}
         self._due: float | None = None  # when the next cycle should begin; None: at any time
         self.state = state
         self.number = 0
@@ -55,7 +56,7 @@ class Runner:
         due = clock.monotonic()
         while not self._stopping:
             self.once()
-            between()
+            self._look_around(between)
             if self.number == _FREEZE_AFTER:
                 # What has survived so far is there to stay: full collections then need not walk it in the middle of a cycle.
                 gc.collect()
@@ -83,18 +84,26 @@ class Runner:
             self.state = record.state
             self._listener.cycle_done(record, settings)
         except Exception as error:  # noqa: BLE001  whatever fails, the next cycle runs and limits that are set stay
-            self._fail(error)
+            self._fail(_CYCLE, error)
             return None
-        self._last_error = ""
+        self._last_errors.pop(_CYCLE, None)
         return record
 
     def _lag(self) -> float:
         """Return how late this cycle begins, in seconds."""
         return 0.0 if self._due is None else max(0.0, self._edge.clock.monotonic() - self._due)
 
-    def _fail(self, error: Exception) -> None:
+    def _look_around(self, between: Callable[[], None]) -> None:
+        try:
+            between()
+        except Exception as error:  # noqa: BLE001  an agent that ends here would leave its limits behind with nobody to lift them
+            self._fail(_BETWEEN, error)
+        else:
+            self._last_errors.pop(_BETWEEN, None)
+
+    def _fail(self, what: str, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
-        if text != self._last_error:
-            _LOG.error('msg="cycle failed, limits stay as they are" cycle=%d error=%s', self.number, text, exc_info=error)
-        self._last_error = text
+        if text != self._last_errors.get(what):
+            _LOG.error('msg="%s" cycle=%d error=%s', what, self.number, text, exc_info=error)
+        self._last_errors[what] = text
         self._listener.cycle_failed(error)

@@ -115,6 +115,18 @@ def test_a_failing_cycle_is_reported_and_the_next_one_runs(caplog):
     assert sum("cycle failed" in message for message in caplog.messages) == 1, "the same failure is logged once"
 
 
+def test_what_fails_between_cycles_is_told_once_and_the_next_one_runs(caplog):
+    runner, noting = running(ConstantNode(), Answering(), 3)
+
+    def between() -> None:
+        raise RuntimeError("no room to reload")
+
+    # Each round notes a cycle and a failure: the second round brings the three after which it is to stop.
+    runner.run(between)
+    assert (len(noting.records), noting.errors) == (2, ["no room to reload"] * 2)
+    assert sum("between cycles failed" in message for message in caplog.messages) == 1
+
+
 def test_the_state_survives_a_failed_cycle():
     node = ConstantNode()
     runner, _ = running(node, Answering(), 99)
