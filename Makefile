@@ -43,7 +43,7 @@ bench: $(VENV)/.ready
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready
 	$(BIN)/python docs/generate.py
-	$(VENV)-docs/bin/mkdocs build --quiet --strict
+	$(VENV)-docs/bin/zensical build --strict --config-file mkdocs.yml
 	@echo "site/index.html"
 
 $(VENV)-docs/.ready: requirements/docs.lock

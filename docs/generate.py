@@ -106,7 +106,9 @@ def keys() -> str:
     """Return a table for the keys of the root, then one for each section."""
     fields = msgspec.structs.fields(Settings)
     plain = [field for field in fields if not isinstance(field.default, Struct)]
-    preset = Key("preset", "none", f"one of {', '.join(preset.value for preset in PRESETS)}", "values to lie under your own keys, see below")
+    preset = Key(
+        "preset", "none", f"one of {', '.join(preset.value for preset in PRESETS)}", "values to lie under your own keys, see below"
+    )
     tables = [_key_table("General", "", [preset, *(_key("", field, field.default) for field in plain)])]
     for field in fields:
         if isinstance(field.default, Struct):
@@ -155,7 +157,13 @@ def shown(value: Any, unit: str) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if unit == "duration":
-        return f"{value / 60:g}m" if value and value % 60 == 0 and value > 60 else f"{value:g}s" if value >= 1 or not value else f"{value * 1000:g}ms"
+        return (
+            f"{value / 60:g}m"
+            if value and value % 60 == 0 and value > 60
+            else f"{value:g}s"
+            if value >= 1 or not value
+            else f"{value * 1000:g}ms"
+        )
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
@@ -171,7 +179,9 @@ def presets() -> str:
     columns = {preset.value: dict(_values("", settings)) for preset, settings in PRESETS.items()}
     changed = [path for path, value in defaults.items() if any(values[path] != value for values in columns.values())]
     head = f"| key | {' | '.join(f'`{name}`' for name in columns)} |\n| --- |{' --- |' * len(columns)}\n"
-    return head + "".join(f"| `{path}` | {' | '.join(_cell(values[path], defaults[path]) for values in columns.values())} |\n" for path in changed)
+    return head + "".join(
+        f"| `{path}` | {' | '.join(_cell(values[path], defaults[path]) for values in columns.values())} |\n" for path in changed
+    )
 
 
 def _cell(value: str, default: str) -> str:
@@ -222,7 +232,8 @@ def eventful_cycle() -> CycleRecord:
         state=after,
         receipts=tuple(Receipt(target="", result=Result.APPLIED, action=index) for index in range(len(plan.actions))),
         outcomes=tuple(
-            Outcome(plugin=Plugin.CPU_SUPPRESS, kind="set_be_cpu_limit", target="BE", verdict=verdict, since=None, detail="") for verdict in Verdict
+            Outcome(plugin=Plugin.CPU_SUPPRESS, kind="set_be_cpu_limit", target="BE", verdict=verdict, since=None, detail="")
+            for verdict in Verdict
         ),
         durations=dict.fromkeys(stages, 1.0),
     )
