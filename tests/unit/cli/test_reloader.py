@@ -29,7 +29,11 @@ class Agent:
         self.pods: list[list[str]] = []
         self.board = Events()
         sources = Sources(self.config, (self.workloads,))
-        self.reloader = Reloader(sources, self.board, self._use_settings, self._use_rules)
+        self.told = 0
+        self.reloader = Reloader(sources, self.board, self._use_settings, self._use_rules, self._tell)
+
+    def _tell(self) -> None:
+        self.told += 1
 
     def _use_settings(self, settings) -> None:
         self.periods.append(settings.sync_period)
@@ -50,7 +54,7 @@ def test_a_changed_file_is_taken_once_it_stands_still(agent):
     assert agent.periods == []
     for _ in range(3):
         agent.reloader.look()
-    assert (agent.periods, agent.pods, agent.board.kinds) == ([2.0], [["api"]], ["reloaded"])
+    assert (agent.periods, agent.pods, agent.board.kinds, agent.told) == ([2.0], [["api"]], ["reloaded"], 1)
 
 
 def test_a_file_that_is_being_written_does_not_take_the_pods_away(agent):
@@ -67,7 +71,7 @@ def test_a_signal_reloads_at_once(agent):
     agent.reloader.asked = True
     agent.reloader.look()
     agent.reloader.look()
-    assert agent.periods == [2.0]
+    assert (agent.periods, agent.told) == ([2.0], 1)
 
 
 def test_a_refused_file_changes_nothing_of_either_and_is_told_once(agent):
