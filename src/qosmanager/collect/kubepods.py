@@ -15,6 +15,7 @@ from qosmanager.model.qos import QoS
 from qosmanager.model.workload import Container, Workload
 
 NAMESPACE = "kubepods"
+USERS = "user.slice"  # where systemd keeps them
 DEPTH = 4  # how far below the cgroup root kubelet's tree is looked for (kind: docker/<id>/kubelet/kubepods)
 TIERS = {"": QoS.LSR, "burstable": QoS.LS, "besteffort": QoS.BE}
 _POD = re.compile(r"(?:.*-)?pod([0-9a-f][0-9a-f_-]{7,})(?:\.slice)?")
@@ -22,10 +23,13 @@ _CONTAINER = re.compile(r"(?:[a-z-]+-)?([0-9a-f]{12,64})(?:\.scope)?")
 
 
 def find_kubepods(tree: GroupTree) -> str | None:
-    """Return kubelet's group, the one nearest to the root; None: there is none within four levels."""
+    """Return kubelet's group, the one nearest to the root; None: there is none within four levels.
+
+    Users' own groups are not looked at: whoever has logged in may make a `kubepods` there, with pods of any request.
+    """
     level = [""]
     for _ in range(DEPTH):
-        below = [f"{group}/{name}" if group else name for group in level for name in tree.children(group)]
+        below = [f"{group}/{name}" if group else name for group in level if group != USERS for name in tree.children(group)]
         for group in below:
             name = group.rsplit("/", 1)[-1]
             if name in ("kubepods", "kubepods.slice") or name.endswith("-kubepods.slice"):

@@ -177,3 +177,10 @@ def test_why_kubelets_cpus_are_not_known_is_a_problem_only_where_kubelet_is(kern
     residents = states.refresh(10.0)
     assert residents.problems == ("cpu_manager_state: gone",)
     assert residents.kubelet_cpusets is None
+
+
+def test_a_tree_that_a_user_made_is_not_kubelets(kernel):
+    kernel.add(f"user.slice/user-1000.slice/user@1000.service/kubepods/pod{A}")
+    assert find_kubepods(CgroupTree(kernel.files)) is None
+    kernel.add(f"docker/node/kubelet/kubepods/pod{B}")
+    assert find_kubepods(CgroupTree(kernel.files)) == "docker/node/kubelet/kubepods"

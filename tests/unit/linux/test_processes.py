@@ -84,6 +84,16 @@ def test_foreign_agent_is_found_by_its_name(tmp_path):
     assert process.pid not in set(named("koordlet"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a directory to another user")
+def test_a_name_alone_keeps_no_agent_from_its_work(tmp_path):
+    process = tmp_path / "4242"
+    process.mkdir()
+    (process / "comm").write_text("koordlet\n")
+    assert "process 4242" in foreign_agent(tmp_path)
+    os.chown(process, 65534, 65534)
+    assert foreign_agent(tmp_path) is None
+
+
 def test_process_is_found_by_its_executable(sleeper):
     executable = os.path.basename(os.readlink(f"/proc/{sleeper.pid}/exe"))
     assert sleeper.pid in set(named(executable))
