@@ -5,13 +5,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test lint types contracts check bench docs soak lock clean
+.PHONY: run test v2-image lint types contracts check bench docs soak lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
 
-test: check
+test: check v2-image
 	$(BIN)/pytest
+
+# What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.
+v2-image: $(VENV)/.ready
+	@$(BIN)/python tests/guest/prepare.py
 
 check: lint types contracts
 

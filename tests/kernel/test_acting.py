@@ -232,9 +232,8 @@ def test_eviction_ends_a_process_that_ignores_the_hint(agent):
     evictions.poll(0.9)
     time.sleep(0.2)
     assert process.poll() is None
-    evictions.poll(1.0)
+    finish(evictions, "default/be", 1.0)
     assert process.wait(10) == -signal.SIGKILL
-    finish(evictions, "default/be", 1.1)
 
 
 def test_freezer_is_thawed_after_the_kill(agent):
