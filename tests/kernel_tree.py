@@ -151,6 +151,9 @@ class KernelTree:
         real = self.files.read(file)
         return real if text is None else text
 
+    def keep(self, file: CgroupFile, inode: int) -> _Kept:
+        return _Kept(self, file, inode)
+
     def write(self, file: CgroupFile, text: str) -> None:
         self._fault("write", file.group, file.name)
         before = self.files.read(file)
@@ -336,6 +339,18 @@ class KernelTree:
                     raise OSError(fault.how, os.strerror(fault.how), f"{group}/{name}")
                 return fault.how
         return None
+
+
+class _Kept:
+    """A descriptor kept open: answers only while the group is the one that it was opened in."""
+
+    def __init__(self, tree: KernelTree, file: CgroupFile, inode: int) -> None:
+        self._tree, self._file, self._inode = tree, file, inode
+
+    def read(self) -> str:
+        if self._tree.inode(self._file.controller, self._file.group) != self._inode:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), str(self._file))
+        return self._tree.read(self._file)
 
 
 class _Fault:

@@ -59,6 +59,13 @@ class Latencies(Protocol):
         """Ask no more."""
 
 
+class KeptFile(Protocol):
+    """One file of one group, kept open until the object ends."""
+
+    def read(self) -> str:
+        """What it holds now. OSError (ENODEV, ENOENT): its group has ended, whatever has its name now."""
+
+
 class KernelFiles(Protocol):
     """The cgroup files. Every method raises OSError with the kernel's errno; ENOENT and ENODEV mean the group is gone."""
 
@@ -66,6 +73,9 @@ class KernelFiles(Protocol):
         """1 or 2; None: this controller cannot be used here."""
 
     def read(self, file: CgroupFile) -> str: ...
+
+    def keep(self, file: CgroupFile, inode: int) -> KeptFile:
+        """Open a file to be read again and again, of the group that has this inode. OSError (ENODEV, ENOENT): that one has ended."""
 
     def write(self, file: CgroupFile, text: str) -> None: ...
 

@@ -259,3 +259,15 @@ def test_group_that_is_removed_between_cycles_is_gone_and_no_error(agent):
     assert set(results(agent.cycle())) == {Result.GONE}
     agent.groups.add("be")
     assert results(agent.cycle()) == [Result.APPLIED]
+
+
+def test_group_made_anew_between_cycles_is_another_group(agent):
+    # The descriptor that is kept open belongs to the old one for ever.
+    agent.cycle(limit(0.5))
+    assert agent.cycle() == ()
+    for directory in agent.groups._directories(agent.groups.path("be")):
+        os.rmdir(directory)
+    agent.groups.add("be")
+    assert results(agent.cycle()) == [Result.GONE, Result.APPLIED]
+    assert cores_of(agent.groups.quota(agent.groups.path("be"))) == 0.5
+    assert agent.cycle() == ()

@@ -6,9 +6,10 @@ of its parent and is written too; on v2 the group alone suffices. A set that wou
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from posixpath import dirname
 
-from qosmanager.execute.be_limit import holders
+from qosmanager.execute.be_groups import BeGroups
 from qosmanager.execute.dialect import CPUS_NAME, cpus_file, same
 from qosmanager.execute.family import Family, Wish
 from qosmanager.execute.ledger import Ledger
@@ -17,7 +18,7 @@ from qosmanager.execute.tree import below
 from qosmanager.execute.writing import Trouble, read
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.model.cpu_list import format_cpus, parse_cpus
-from qosmanager.model.workload import CgroupFile, Placement
+from qosmanager.model.workload import CgroupFile
 from qosmanager.ports import KernelFiles
 
 
@@ -28,29 +29,28 @@ class BeCpus:
         self._kernel = kernel
         self._ledger = ledger
 
-    def families(self, wanted: frozenset[int] | None, exclusive: frozenset[int], placement: Placement) -> list[Family | Receipt]:
-        """One family per group that holds BE, or the reason why it has none."""
+    def families(
+        self, wanted: frozenset[int] | None, exclusive: frozenset[int], groups: Collection[str], be: BeGroups
+    ) -> dict[str, Family | Receipt]:
+        """The family of each of these groups, or the reason why it has none."""
         if wanted is None and not exclusive:
-            return []
-        found: list[Family | Receipt] = []
-        for group, pod in sorted(holders(placement).items()):
-            if not self._kubelet_writes_below(group, placement):
-                found.append(self._family(group, pod, wanted, exclusive))
+            return {}
+        found: dict[str, Family | Receipt] = {}
+        for group in groups:
+            if not self._kubelet_writes_below(group, be.kubelet_cpusets):
+                found[group] = self._family(group, be.holders[group], wanted, exclusive)
             elif wanted is not None:
-                detail = (
-                    f"kubelet's static CPU policy writes cpusets below {placement.kubelet_cpusets} itself; policy cfsQuota holds BE there"
-                )
+                detail = f"kubelet's static CPU policy writes cpusets below {be.kubelet_cpusets} itself; policy cfsQuota holds BE there"
                 # Not the file's name: what of ours may be in it goes back.
-                found.append(Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=pod, detail=detail))
+                found[group] = Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=be.holders[group], detail=detail)
         return found
 
-    def _kubelet_writes_below(self, group: str, placement: Placement) -> bool:
+    def _kubelet_writes_below(self, group: str, kubelet: str | None) -> bool:
         """Whether kubelet keeps BE off its exclusive CPUs itself, and would fail below a smaller set of ours.
 
         It writes its shared pool into every container, on v1 only inside the parent's set: when the pool grows before ours does, new
         containers cannot start. On v2 a child may ask for more than its parent has.
         """
-        kubelet = placement.kubelet_cpusets
         return kubelet is not None and self._kernel.version("cpuset") == 1 and f"{group}/".startswith(f"{kubelet}/")
 
     def newborn(self) -> list[Family]:

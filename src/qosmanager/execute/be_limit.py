@@ -10,27 +10,28 @@ import math
 from collections.abc import Mapping
 from posixpath import dirname
 
+from msgspec import Struct
+
+from qosmanager.execute.be_groups import BeGroups
 from qosmanager.execute.dialect import PERIOD_US, burst_file, parse_us, quota_file, quota_text
 from qosmanager.execute.family import Family, Wish
 from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.sharing import Claim, settled, shares
 from qosmanager.execute.tree import GroupLimit, below, ceiling, cpu_version, group_limit
 from qosmanager.execute.writing import Trouble, read
-from qosmanager.model.qos import QoS
-from qosmanager.model.workload import Placement, Workload
+from qosmanager.model.workload import CgroupFile
 from qosmanager.ports import KernelFiles
 
-
-def be_workloads(placement: Placement) -> list[Workload]:
-    """The BE pods, by key."""
-    return [placement.workloads[key] for key in sorted(placement.workloads) if placement.workloads[key].qos is QoS.BE]
+_AGAIN = 10.0  # seconds between two looks at a limit that is not ours
 
 
-def holders(placement: Placement) -> dict[str, str | None]:
-    """The groups that hold BE, each with the key of its pod (None: the parent of all)."""
-    if placement.be_parent is not None:
-        return {placement.be_parent: None}
-    return {workload.cgroup: workload.key for workload in be_workloads(placement)}
+class _Allowed(Struct, frozen=True):
+    """What a group may use at most without us, in cores, and until when that counts as known: for ever once we own `file`, for then a
+    change is drift, which is noticed."""
+
+    cores: float
+    file: CgroupFile
+    until: float
 
 
 class BeLimit:
@@ -40,36 +41,48 @@ class BeLimit:
         self._kernel = kernel
         self._ledger = ledger
         self._limit = math.nan
+        self._allowed: dict[str, _Allowed] = {}
         self.in_force: dict[str, float] = {}
 
-    def divide(self, cores: float, placement: Placement, usage: Mapping[str, float | None]) -> dict[str, float]:
-        """Cores by group. Shares that would hardly move stay as they are."""
-        groups = holders(placement)
-        if placement.be_parent is not None:
-            divided = {placement.be_parent: cores}
+    def forget(self) -> None:
+        """Have all limits read again."""
+        self._allowed = {}
+
+    def divide(self, cores: float, be: BeGroups, usage: Mapping[str, float | None], now: float) -> dict[str, float]:
+        """Cores by group; `now` is monotonic seconds. Shares that would hardly move stay as they are."""
+        if be.parent is not None:
+            divided = {be.parent: cores}
         else:
-            # Pods lie in few groups: what those allow is read once.
-            ceilings = {above: ceiling(self._kernel, self._ledger, above) for above in {dirname(group) for group in groups}}
-            claims = {
-                group: Claim(own=min(self._own(group), ceilings[dirname(group)]), usage=usage.get(key or ""))
-                for group, key in groups.items()
-            }
-            divided = shares(cores, claims)
+            divided = shares(cores, self._claims(be, usage, now))
             if cores == self._limit and settled(cores, self.in_force, divided):
                 divided = self.in_force
         self._limit, self.in_force = cores, divided
         return divided
 
-    def families(self, divided: Mapping[str, float], placement: Placement) -> list[Family]:
-        """What is to be written so that each group holds its cores. Groups that are gone are left out."""
-        pods = holders(placement)
-        return [self._family(group, cores, pods.get(group)) for group, cores in sorted(divided.items())]
+    def _claims(self, be: BeGroups, usage: Mapping[str, float | None], now: float) -> dict[str, Claim]:
+        before, owned = self._allowed, self._ledger.entries
+        self._allowed = {}
+        ceilings: dict[str, float] = {}  # pods lie in few groups: what those allow is read once
+        claims: dict[str, Claim] = {}
+        for number, (group, key) in enumerate(be.holders.items()):
+            allowed = before.get(group)
+            if allowed is None or (allowed.until <= now and allowed.file not in owned):
+                # Not all in one cycle: a hundred at once would show.
+                patience = _AGAIN if allowed else _AGAIN * (number % 10 + 1) / 10
+                allowed = _Allowed(self._read(group, ceilings), quota_file(cpu_version(self._kernel), group), now + patience)
+            self._allowed[group] = allowed
+            claims[group] = Claim(own=allowed.cores, usage=usage.get(key or ""))
+        return claims
 
-    def _own(self, group: str) -> float:
+    def _read(self, group: str, ceilings: dict[str, float]) -> float:
+        above = dirname(group)
+        if above not in ceilings:
+            ceilings[above] = ceiling(self._kernel, self._ledger, above)
         limit = group_limit(self._kernel, self._ledger, group)
-        return math.inf if isinstance(limit, Trouble) else limit.own.cores
+        return ceilings[above] if isinstance(limit, Trouble) else min(limit.own.cores, ceilings[above])
 
-    def _family(self, group: str, cores: float, pod: str | None) -> Family:
+    def family(self, group: str, cores: float, pod: str | None) -> Family:
+        """What is to be written so that a group holds its cores."""
         wishes: list[Wish] = []
         limit = group_limit(self._kernel, self._ledger, group)
         if isinstance(limit, Trouble):

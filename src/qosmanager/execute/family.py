@@ -6,7 +6,7 @@ write that fails undoes the family's other writes; an original goes back only wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -106,6 +106,17 @@ class Hands:
                 changes.append(Change(entry.file, text, entry.original))
         written = write_each(self.kernel, ordered(changes))
         return receipts + [self._given_back(each, pod or self.ledger.entries[each.file].pod) for each in written]
+
+    def let_go(self, names: frozenset[str], families: Iterable[Family], kept: Container[str] = ()) -> list[Receipt]:
+        """Put back the originals of BE files of these names that no family wishes for any more, but those in `kept` (by their text)."""
+        wished = {wish.file for family in families for wish in family.wishes}
+        return self.put_back(
+            [
+                entry
+                for file, entry in self.ledger.entries.items()
+                if entry.pod is None and file.name in names and file not in wished and str(file) not in kept
+            ]
+        )
 
     def present(self, entry: JournalEntry) -> str | Trouble:
         """What an owned file holds; GONE also when its group was made anew."""

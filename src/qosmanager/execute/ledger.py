@@ -63,6 +63,7 @@ class Ledger:
         self._boot = boot
         self._stored = JournalRecord(boot_id=boot.id)
         self._stored_entries: dict[CgroupFile, JournalEntry] = {}
+        self._stored_oom: dict[str, OomEntry] = {}
 
     def load(self) -> JournalRecord | None:
         """A predecessor's record of this boot; None when there is none or it speaks of an earlier boot."""
@@ -71,6 +72,7 @@ class Ledger:
             return None
         self._stored = record
         self._stored_entries = {entry.file: entry for entry in record.entries}
+        self._stored_oom = {entry.group: entry for entry in record.oom}
         return record
 
     def intend(self, entries: Iterable[JournalEntry]) -> None:
@@ -122,13 +124,17 @@ class Ledger:
         record = self.record(lease=lease, state=state)
         self._journal.save(record)
         self._stored = record
-        self._stored_entries = dict(self.entries)
+        self._stored_entries, self._stored_oom = dict(self.entries), dict(self.oom)
 
     def flush(self) -> None:
         """Store what has changed, and renew the lease in time. OSError when it cannot be written."""
-        now = self.record()
-        if replace(now, lease_until=self._stored.lease_until) != self._stored or self._renewal_due():
+        if self._has_changed() or self._renewal_due():
             self.save()
+
+    def _has_changed(self) -> bool:
+        stored = self._stored
+        held = (self.be_limit, self.be_cpus) != (stored.be_limit, stored.be_cpus) or stored.state is not None
+        return held or self.entries != self._stored_entries or self.oom != self._stored_oom
 
     def _renewal_due(self) -> bool:
         until = self._stored.lease_until

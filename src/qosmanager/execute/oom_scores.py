@@ -6,7 +6,7 @@ originals are in the journal before that, per process; a process born since of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -57,7 +57,7 @@ class BeOomScores:
         self._due = 0.0
         self._value: int | None = None
 
-    def keep(self, groups: list[str], value: int | None, now: float) -> list[Receipt]:
+    def keep(self, groups: Collection[str], value: int | None, now: float) -> list[Receipt]:
         """Raise what is new, every 5 s; put groups back that are BE no longer."""
         if now < self._due and value == self._value:
             return []

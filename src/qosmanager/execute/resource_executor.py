@@ -6,13 +6,14 @@ groups that hold BE now, so that pods may come and go; it watches every file it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.execute.be_cpus import BeCpus
-from qosmanager.execute.be_limit import BeLimit, be_workloads, holders
+from qosmanager.execute.be_groups import BeGroups
+from qosmanager.execute.be_limit import BeLimit
 from qosmanager.execute.bursts import burst_family
 from qosmanager.execute.dialect import (
     BURST_NAMES,
@@ -27,10 +28,12 @@ from qosmanager.execute.dialect import (
 )
 from qosmanager.execute.drift import DriftCounter
 from qosmanager.execute.family import Family, Hands, Wish
+from qosmanager.execute.holding import Holding
 from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours, inside, sound
 from qosmanager.execute.oom_scores import BeOomScores, OomScores
 from qosmanager.execute.repetition import Repetition
 from qosmanager.execute.tree import cpu_version, group_limit
+from qosmanager.execute.watch import Watch
 from qosmanager.execute.writing import Trouble
 from qosmanager.model.actions import (
     Action,
@@ -69,8 +72,10 @@ class _Cycle(Struct, frozen=True, kw_only=True):
     """What one call of apply works with."""
 
     placement: Placement
+    be: BeGroups
     usage: dict[str, float | None]
     standing: Standing
+    now: float
 
 
 class ResourceExecutor:
@@ -85,26 +90,26 @@ class ResourceExecutor:
         self._oom = BeOomScores(kernel, scores, self._ledger)
         self._drifts = DriftCounter()
         self._repetition = Repetition()
-        self._limit_basis: object = None
-        self._cpus_basis: object = None
+        self._watched = Watch(kernel)
+        self._limit = Holding(_LIMIT_NAMES, self._hands)
+        self._cpus = Holding(frozenset({CPUS_NAME}), self._hands)
 
     # -- one cycle -----------------------------------------------------------------------------------------------------------
 
     def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]:
         """Do a plan's actions but evictions, then what the held limits ask for. `now` is monotonic seconds. Never raises OSError."""
         usage = {pod.key: pod.cpu.usage for pod in snapshot.pods}
-        cycle = _Cycle(placement=placement, usage=usage, standing=plan.standing)
+        cycle = _Cycle(placement=placement, be=BeGroups.of(placement), usage=usage, standing=plan.standing, now=now)
         receipts = self._watch(now) + self._end_ownerless(placement)
         for index, action in enumerate(plan.actions):
             if not isinstance(action, Evict):
-                receipts += _answers(index, action, self._act(action, cycle), self._decisive(action, placement))
+                receipts += _answers(index, action, self._act(action, cycle), self._decisive(action, cycle.be))
         # What an action has just tried is not tried twice in a cycle.
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
         follow_ups += [] if tried & {SetBeCpuset, RestoreBeCpuset} else self._hold_cpus(cycle)
         follow_ups += self._hold_weight(cycle)
-        groups = [workload.cgroup for workload in be_workloads(placement)]
-        follow_ups += self._oom.keep(groups, plan.standing.oom_score_adj, now)
+        follow_ups += self._oom.keep(cycle.be.pods, plan.standing.oom_score_adj, now)
         follow_ups += self._store()
         noticed = {receipt.target for receipt in receipts if receipt.result is Result.DRIFTED}
         receipts += [receipt for receipt in follow_ups if _news(receipt) and not (_done(receipt) and receipt.target in noticed)]
@@ -123,12 +128,12 @@ class ResourceExecutor:
             case SetBeCpuLimit():
                 return self._set_limit(action, cycle) or [_nothing_to_do(action)]
             case RestoreBeCpuLimit():
-                self._ledger.be_limit = self._limit_basis = None
+                self._ledger.be_limit = None
                 return self._hold_limit(cycle) or [_nothing_to_do(action)]
             case SetBeCpuset():
                 return self._set_cpus(action, cycle) or [_nothing_to_do(action)]
             case RestoreBeCpuset():
-                self._ledger.be_cpus = self._cpus_basis = None
+                self._ledger.be_cpus = None
                 return self._hold_cpus(cycle) or [_nothing_to_do(action)]
             case Evict():
                 raise AssertionError("evictions are the Evictor's")
@@ -138,7 +143,10 @@ class ResourceExecutor:
     def _watch(self, now: float) -> list[Receipt]:
         """Compare every owned file with what we wrote."""
         receipts: list[Receipt] = []
+        self._watched.forget_others(self._ledger.entries)
         for entry in tuple(self._ledger.entries.values()):
+            if self._watched.is_untouched(entry):
+                continue
             if entry.file not in self._ledger.entries:
                 continue  # its burst was dropped a moment ago
             text = self._hands.present(entry)
@@ -156,7 +164,7 @@ class ResourceExecutor:
     def _drifted(self, entry: JournalEntry, text: str, now: float) -> list[Receipt]:
         ours = entry.written[-1]
         if entry.pod is None:
-            self._forget_basis(entry.file)
+            self._look_again(entry.file)
             detail = self._drifts.words(self._drifts.count(entry.file, now))
             return [Receipt(target=str(entry.file), result=Result.DRIFTED, before=text, after=ours, detail=f"{detail}; put back")]
         # kubelet resized the pod: its value is the new original, and the burst is over for the pod's other files too.
@@ -168,13 +176,14 @@ class ResourceExecutor:
     def _release(self, file: CgroupFile) -> None:
         self._ledger.forget(file)
         self._drifts.forget(file)
-        self._forget_basis(file)
+        self._look_again(file)
 
-    def _forget_basis(self, file: CgroupFile) -> None:
+    def _look_again(self, file: CgroupFile) -> None:
         if file.name in _LIMIT_NAMES:
-            self._limit_basis = None
+            self._limit.forget()
+            self._be_limit.forget()
         elif file.name == CPUS_NAME:
-            self._cpus_basis = None
+            self._cpus.forget()
 
     def _end_ownerless(self, placement: Placement) -> list[Receipt]:
         """End what was raised for a pod that is no LS pod in that group any more: a reload took it away, and its group stays."""
@@ -188,61 +197,54 @@ class ResourceExecutor:
 
     # -- what BE is held at --------------------------------------------------------------------------------------------------
 
-    def _decisive(self, action: Action, placement: Placement) -> frozenset[str]:
+    def _decisive(self, action: Action, be: BeGroups) -> frozenset[str]:
         """The files of which one is enough for what BE is to be held at to be in force."""
-        groups = holders(placement)
         if isinstance(action, SetBeCpuLimit):
-            return frozenset(str(quota_file(cpu_version(self._kernel), group)) for group in groups)
-        return frozenset(str(cpus_file(group)) for group in groups) if isinstance(action, SetBeCpuset) else frozenset()
+            return frozenset(str(quota_file(cpu_version(self._kernel), group)) for group in be.holders)
+        return frozenset(str(cpus_file(group)) for group in be.holders) if isinstance(action, SetBeCpuset) else frozenset()
 
     def _set_limit(self, action: SetBeCpuLimit, cycle: _Cycle) -> list[Receipt]:
         before = self._ledger.be_limit
-        self._ledger.be_limit, self._limit_basis = action.cores, None
+        self._ledger.be_limit = action.cores
+        self._limit.forget()
         receipts = self._hold_limit(cycle)
-        if before is not None and before < action.cores and not _holds(receipts, self._decisive(action, cycle.placement)):
+        if before is not None and before < action.cores and not _holds(receipts, self._decisive(action, cycle.be)):
             # The engine takes the old one for the one in force: a fall may come late, a rise that nobody asks for any more must not.
             self._ledger.be_limit = before
         return receipts
 
     def _set_cpus(self, action: SetBeCpuset, cycle: _Cycle) -> list[Receipt]:
         before = self._ledger.be_cpus
-        self._ledger.be_cpus, self._cpus_basis = action.cpus, None
+        self._ledger.be_cpus = action.cpus
+        self._cpus.forget()
         receipts = self._hold_cpus(cycle)
-        if before is not None and not _holds(receipts, self._decisive(action, cycle.placement)):
+        if before is not None and not _holds(receipts, self._decisive(action, cycle.be)):
             self._ledger.be_cpus = before
         return receipts
 
     def _hold_limit(self, cycle: _Cycle) -> list[Receipt]:
         """Write the BE limit where it is to be written now, and put back where it no longer is."""
-        cores = self._ledger.be_limit
-        divided = {} if cores is None else self._be_limit.divide(cores, cycle.placement, cycle.usage)
-        basis = (divided, _groups(cycle.placement))
-        if basis == self._limit_basis:
-            return []
-        families = self._be_limit.families(divided, cycle.placement)
-        # What is new is held before what is left opens: BE is never open in between.
-        receipts = self._hands.carry_out(families) + self._left(_LIMIT_NAMES, families)
-        self._limit_basis = basis if _in_force(receipts) else None
-        return receipts
+        cores, be = self._ledger.be_limit, cycle.be
+        divided = {} if cores is None else self._be_limit.divide(cores, be, cycle.usage, cycle.now)
+
+        def work(groups: Collection[str]) -> dict[str, Family | Receipt]:
+            return {group: self._be_limit.family(group, divided[group], be.holders[group]) for group in groups}
+
+        return self._limit.keep((divided, be), divided, work, cycle.now)
 
     def _hold_cpus(self, cycle: _Cycle) -> list[Receipt]:
-        exclusive = frozenset(cycle.standing.exclusive_cpus)
-        basis = (self._ledger.be_cpus, exclusive, cycle.placement.kubelet_cpusets, _groups(cycle.placement))
-        if basis == self._cpus_basis:
-            return []
+        exclusive, text = frozenset(cycle.standing.exclusive_cpus), self._ledger.be_cpus
         try:
-            wanted = None if self._ledger.be_cpus is None else parse_cpus(self._ledger.be_cpus)
+            wanted = None if text is None else parse_cpus(text)
         except ValueError as error:
             self._ledger.be_cpus = None
             return [Receipt(target=CPUS_NAME, result=Result.REFUSED, detail=str(error))]
-        self._hands.carry_out(self._be_cpus.newborn())
-        found = self._be_cpus.families(wanted, exclusive, cycle.placement)
-        families = [each for each in found if isinstance(each, Family)]
-        refusals = [each for each in found if isinstance(each, Receipt)]
-        kept = frozenset(receipt.target for receipt in refusals)
-        receipts = refusals + self._hands.carry_out(families) + self._left(frozenset({CPUS_NAME}), families, kept)
-        self._cpus_basis = basis if _in_force(receipts) else None
-        return receipts
+
+        def work(groups: Collection[str]) -> dict[str, Family | Receipt]:
+            self._hands.carry_out(self._be_cpus.newborn())
+            return self._be_cpus.families(wanted, exclusive, groups, cycle.be)
+
+        return self._cpus.keep((wanted, exclusive, cycle.be), cycle.be.holders, work, cycle.now)
 
     def _hold_weight(self, cycle: _Cycle) -> list[Receipt]:
         """The BE parent has the smallest weight, where it is not kubelet's, which sees to that itself."""
@@ -256,23 +258,13 @@ class ResourceExecutor:
                 receipts.append(Receipt(target=str(weight_file(version, parent)), result=Result.REFUSED, detail=detail))
             else:
                 families.append(Family(wishes=(Wish(weight_file(version, parent), SMALLEST_WEIGHT[version]),)))
-        return receipts + self._hands.carry_out(families) + self._left(WEIGHT_NAMES, families)
+        return receipts + self._hands.carry_out(families) + self._hands.let_go(WEIGHT_NAMES, families)
 
     def _idle(self, group: str) -> bool:
         try:
             return self._kernel.read(idle_file(group)) == "1"
         except OSError:
             return False  # older kernels have none
-
-    def _left(self, names: frozenset[str], families: list[Family], kept: frozenset[str] = frozenset()) -> list[Receipt]:
-        """Put the originals of BE files back that nobody wishes for any more."""
-        wished = {wish.file for family in families for wish in family.wishes}
-        entries = [
-            entry
-            for file, entry in self._ledger.entries.items()
-            if entry.pod is None and file.name in names and file not in wished and str(file) not in kept
-        ]
-        return self._hands.put_back(entries)
 
     def _store(self) -> list[Receipt]:
         try:
@@ -338,7 +330,9 @@ class ResourceExecutor:
         receipts = self._hands.put_back(list(self._ledger.entries.values()))
         for group in sorted(self._ledger.oom):
             receipts += self._oom.put_back(group)
-        self._ledger.be_limit = self._ledger.be_cpus = self._limit_basis = self._cpus_basis = None
+        self._ledger.be_limit = self._ledger.be_cpus = None
+        self._limit.forget()
+        self._cpus.forget()
         return (*receipts, *self._store())
 
 
@@ -357,17 +351,6 @@ def _answers(index: int, action: Action, receipts: list[Receipt], decisive: froz
 def _nothing_to_do(action: Action) -> Receipt:
     pod = getattr(action, "pod", None)
     return Receipt(target=target(action), result=Result.UNCHANGED, pod=pod, detail="no file has to change")
-
-
-def _groups(placement: Placement) -> tuple[tuple[str, str | None, tuple[str, ...]], ...]:
-    """Who holds BE: when that changes, the files to be written change."""
-    inner = tuple(container.cgroup for workload in be_workloads(placement) for container in workload.containers)
-    return (*((group, pod, ()) for group, pod in sorted(holders(placement).items())), ("", None, inner))
-
-
-def _in_force(receipts: list[Receipt]) -> bool:
-    """Whether nothing has to be tried again: a group that is gone may come back under its name."""
-    return not any(_troubled(receipt) or receipt.result is Result.GONE for receipt in receipts)
 
 
 def _holds(receipts: list[Receipt], decisive: frozenset[str]) -> bool:

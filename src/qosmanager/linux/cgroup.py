@@ -10,6 +10,7 @@ import errno
 import os
 from pathlib import Path
 
+from qosmanager.linux.descriptor import TextOfGroup
 from qosmanager.model.workload import CgroupFile
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio")
@@ -89,6 +90,9 @@ class Hierarchies:
             return b"".join(chunks).decode("utf-8", "replace").strip()
         finally:
             os.close(descriptor)
+
+    def keep(self, file: CgroupFile, inode: int) -> TextOfGroup:
+        return TextOfGroup(self.directory(file.controller, file.group), file.name, inode)
 
     def write(self, file: CgroupFile, text: str) -> None:
         # os.write on a descriptor: a buffered file that is closed by the interpreter loses the kernel's errno.

@@ -44,15 +44,7 @@ class KeptFile:
     def _content(self) -> bytes:
         data = pread(self._descriptor, self._size, 0)
         # The kernel hands out long /proc files page by page: only a read of nothing is the end. A few lines come whole.
-        return data if len(data) < SHORT else self._rest(data)
-
-    def _rest(self, data: bytes) -> bytes:
-        parts = [data]
-        offset = len(data)
-        while data := pread(self._descriptor, 65536, offset):
-            parts.append(data)
-            offset += len(data)
-        return b"".join(parts)
+        return data if len(data) < SHORT else _with_rest(self._descriptor, data)
 
     def close(self) -> None:
         """Let the descriptor go; a later read opens the file again."""
@@ -62,6 +54,47 @@ class KeptFile:
 
     def __del__(self) -> None:
         self.close()
+
+
+class TextOfGroup:
+    """One file of one group, kept open: the `KeptFile` port. A group made anew under the same name is another one."""
+
+    __slots__ = ("_content", "_descriptor", "_text")
+
+    def __init__(self, directory: str, name: str, inode: int) -> None:
+        """Raises OSError with the kernel's errno; ENODEV when the group there has another inode."""
+        self._descriptor = -1
+        self._content, self._text = b"", ""
+        group = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            # Of the directory that was looked at, whatever happens to its name in between.
+            if os.fstat(group).st_ino != inode:
+                raise OSError(errno.ENODEV, "the group was made anew", directory)
+            self._descriptor = os.open(name, _FLAGS, dir_fd=group)
+        finally:
+            os.close(group)
+
+    def read(self) -> str:
+        content = pread(self._descriptor, 4096, 0)
+        if len(content) >= SHORT:
+            content = _with_rest(self._descriptor, content)
+        if content != self._content:
+            self._content, self._text = content, content.decode("utf-8", "replace").strip()
+        return self._text
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def _with_rest(descriptor: int, data: bytes) -> bytes:
+    """Return what was read first, and all that follows."""
+    parts = [data]
+    offset = len(data)
+    while data := pread(descriptor, 65536, offset):
+        parts.append(data)
+        offset += len(data)
+    return b"".join(parts)
 
 
 def allow_many_descriptors() -> int:

@@ -299,7 +299,36 @@ def test_write_faults(bench, how, expected, word):
     assert bench.cycle() == ()
     assert bench.journal.load().entries == ()
     bench.tree.heal()
+    bench.now += 9.0
     assert results(bench.cycle()) == [Result.APPLIED]
+
+
+def test_what_is_refused_is_tried_in_the_next_cycle_and_then_every_ten_seconds_by_itself(bench):
+    bench.be_parent = None
+    for name in ("a", "b"):
+        bench.tree.add(name)
+        bench.pod(name, QoS.BE, name)
+    bench.tree.fail("cpu.cfs_quota_us", errno.EACCES, group="a", times=3)
+    bench.limit(2.0)  # the first time, at 1 s
+    bench.tree.writes.clear()
+    said = [results(bench.cycle()) for _ in range(30)]
+    # Again at 2 s and at 12 s; at 22 s the fault is over.
+    assert [second for second, receipts in enumerate(said, 2) if receipts] == [22]
+    assert bench.tree.writes == [("cpu:/a/cpu.cfs_quota_us", "100000")]
+
+
+def test_a_pods_own_limit_that_is_not_ours_is_followed_within_ten_seconds(bench):
+    bench.be_parent = None
+    for name in ("a", "b"):
+        bench.tree.add(name)
+        bench.pod(name, QoS.BE, name)
+    bench.tree.put(CgroupFile("cpu", "a", "cpu.cfs_quota_us"), "20000")
+    bench.limit(2.0)
+    assert [bench.tree.text(group, "cpu.cfs_quota_us") for group in "ab"] == ["20000", "180000"]
+    bench.tree.put(CgroupFile("cpu", "a", "cpu.cfs_quota_us"), "60000")
+    for _ in range(10):
+        bench.cycle()
+    assert [bench.tree.text(group, "cpu.cfs_quota_us") for group in "ab"] == ["60000", "140000"]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
+import errno
 import os
 import resource
 
 import pytest
 
-from qosmanager.linux.descriptor import KeptFile, allow_many_descriptors
+from qosmanager.linux.descriptor import KeptFile, TextOfGroup, allow_many_descriptors
 
 
 def test_a_file_is_read_as_it_is_now(tmp_path):
@@ -58,3 +59,33 @@ def test_the_soft_limit_of_files_becomes_the_hard_one():
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_kept_text_is_always_the_present_one(tmp_path):
+    path = tmp_path / "cpu.max"
+    path.write_text("max 100000\n")
+    kept = TextOfGroup(str(tmp_path), "cpu.max", tmp_path.stat().st_ino)
+    assert kept.read() == "max 100000"
+    path.write_text("50000 100000\n")
+    assert kept.read() == "50000 100000"
+    path.write_text("0," * 5000)
+    assert kept.read() == "0," * 5000
+
+
+def test_another_group_under_the_name_is_not_the_one_that_was_meant(tmp_path):
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    with pytest.raises(OSError, match="made anew") as caught:
+        TextOfGroup(str(tmp_path), "cpu.max", tmp_path.stat().st_ino + 1)
+    assert caught.value.errno == errno.ENODEV
+
+
+def test_no_descriptor_is_left_behind(tmp_path):
+    (tmp_path / "cpu.max").write_text("max\n")
+    before = os.listdir("/proc/self/fd")
+    kept = TextOfGroup(str(tmp_path), "cpu.max", tmp_path.stat().st_ino)
+    with pytest.raises(FileNotFoundError):
+        TextOfGroup(str(tmp_path), "nothing", tmp_path.stat().st_ino)
+    with pytest.raises(FileNotFoundError):
+        TextOfGroup(str(tmp_path / "nothing"), "cpu.max", 1)
+    del kept
+    assert os.listdir("/proc/self/fd") == before
