@@ -1,0 +1,103 @@
+"""A real `qosmanager run` for tests.
+
+Its node is one group of the test's own, in it an LS pod `api` and a BE pod for each group below `be`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from real_groups import SLOWNESS
+
+CONFIG = """\
+qosManager:
+  syncPeriod: 100ms
+  cpuSuppress: {strategy: usage, targetUtilization: %s}
+  memoryEvict: {enabled: false}
+"""
+
+
+class Daemon:
+    """A `qosmanager run` over one group of the test's own as its node."""
+
+    def __init__(self, groups, directory: Path, *, on_stop: str = "restore") -> None:
+        self.directory = directory
+        self.config = directory / "config.yaml"
+        self.workloads = directory / "workloads.yaml"
+        self.log = directory / "agent.log"
+        if not self.config.exists():
+            self.config.write_text(CONFIG % 0.4)
+        top = groups.top
+        self.workloads.write_text(
+            "workloads:\n"
+            f'- {{name: api, qos: LS, cgroup: "{top}/api", requests: {{cpu: 500m}}}}\n'
+            f'- {{name: job, qos: BE, cgroup: "{top}/be/*", priority: 3000}}\n'
+        )
+        self._offset = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "qosmanager", "run"),
+                    *("--config", str(self.config), "--workloads", str(self.workloads), "--node-cgroup", top),
+                    *("--state-dir", str(directory / "state"), "--listen", "127.0.0.1:0", "--on-stop", on_stop),
+                ],
+                stdout=output,
+                stderr=output,
+            )
+
+    def lines(self) -> str:
+        with self.log.open() as log:
+            log.seek(self._offset)
+            return log.read()
+
+    def wait_for(self, what: str, seconds: float = 20.0) -> str:
+        """Wait until the log says something; return the log."""
+        said = f"{what!r} in the log of process {self.process.pid}:\n"
+        return wait(lambda: self.lines() if what in self.lines() else None, seconds, said, self.lines)
+
+    @property
+    def url(self) -> str:
+        return self.wait_for("http=").split("http=")[1].split()[0]
+
+    def get(self, path: str):
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=5) as answer:
+            body = answer.read().decode()
+        return json.loads(body) if answer.headers["content-type"].startswith("application/json") else body
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(20 * SLOWNESS)
+
+
+def busy_groups(groups):
+    """An LS group with a little work, and a BE parent with one greedy pod."""
+    for name in ("api", "be", "be/one"):
+        groups.add(name)
+    groups.start("api", sys.executable, "-c", "import time\nwhile True:\n  time.sleep(0.01)")
+    groups.busy("be/one", 2)
+    return groups
+
+
+def limit_in_force(groups) -> bool:
+    return groups.quota(groups.path("be")).split()[0] not in ("-1", "max")
+
+
+def wait(probe, seconds: float, what: str, more=lambda: ""):
+    """Wait until a probe gives something true; a generous bound, not a measurement."""
+    deadline = time.monotonic() + seconds * SLOWNESS
+    while time.monotonic() < deadline:
+        # An agent that has finished no cycle yet answers 503.
+        with contextlib.suppress(urllib.error.HTTPError):
+            if (found := probe()) not in (None, False):
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}{more()}")
