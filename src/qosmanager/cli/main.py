@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 import qosmanager
+from qosmanager.cli.completion import completion
+from qosmanager.cli.config import config
 from qosmanager.cli.demo import demo
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.explain import explain
@@ -29,5 +31,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (demo, explain, pause, plan, restore, resume, run, status, top):
+for command in (completion, config, demo, explain, pause, plan, restore, resume, run, status, top):
     main.add_command(command)

@@ -37,7 +37,7 @@ ROOT = "qosManager"
 CONFIG_MAP_KEY = "koordlet-config.yaml"
 DEFAULT = "default"
 
-_PLUGIN_SECTIONS: tuple[type[Struct], ...] = (
+PLUGIN_SECTIONS: tuple[type[Struct], ...] = (
     CpuBurstSettings,
     CpuSuppressSettings,
     CpuEvictSettings,
@@ -100,7 +100,7 @@ class _File:
 
     def __init__(self, source: str) -> None:
         checks: Checks = {Thresholds: self._check_thresholds, SuppressRatio: self._check_ratios, Settings: self._check_plugins}
-        also: dict[type[Struct], tuple[str, ...]] = {Settings: ("preset",), **dict.fromkeys(_PLUGIN_SECTIONS, ("enabled",))}
+        also: dict[type[Struct], tuple[str, ...]] = {Settings: ("preset",), **dict.fromkeys(PLUGIN_SECTIONS, ("enabled",))}
         self.reader = Reader(source, Grammar(also=also, checks=checks))
         self.settings = Settings()
         self.origins: dict[str, str] = {}
@@ -139,7 +139,7 @@ class _File:
         for field in msgspec.structs.fields(Settings):
             plugin = getattr(settings, field.name)
             entry = section.entries.get(field.encode_name) if isinstance(section, Mapping) else None
-            if isinstance(plugin, _PLUGIN_SECTIONS) and entry and isinstance(entry.value, Mapping) and "enabled" in entry.value.entries:
+            if isinstance(plugin, PLUGIN_SECTIONS) and entry and isinstance(entry.value, Mapping) and "enabled" in entry.value.entries:
                 changes[field.name] = self._with_short_form(plugin, entry.value.entries["enabled"], join(ROOT, field.encode_name))
         return msgspec.structs.replace(settings, **changes)
 

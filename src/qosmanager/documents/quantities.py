@@ -16,6 +16,8 @@ from msgspec import Struct
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _QUANTITY = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]{1,3}))?")
+DURATION_TEXT = f"^({_DURATION.pattern})+$"  # what a whole text matches, also for other readers of regular expressions
+QUANTITY_TEXT = f"^{_QUANTITY.pattern}$"
 _TIME = re.compile(
     r"(\d{4})-(\d\d?)-(\d\d?)(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ \t]*(?:([Zz])|([-+])(\d\d?)(?::?(\d\d))?)?",
     re.ASCII,
@@ -167,6 +169,14 @@ def shown_bytes(amount: float) -> str:
         if abs(amount) >= 1 << power:
             return f"{amount / (1 << power):.3g}{name}" if abs(amount) < 1000 * (1 << power) else f"{amount / (1 << power):.0f}{name}"
     return f"{amount:.0f}"
+
+
+def written_bytes(amount: int) -> str:
+    """Write bytes exactly, with the largest binary unit of which they are a whole number: 2Gi, 1500Mi, 1."""
+    for name, power in sorted(_BINARY.items(), key=lambda unit: -unit[1]):
+        if amount and amount % (1 << power) == 0:
+            return f"{amount >> power}{name}"
+    return str(amount)
 
 
 def shown_time(epoch: float) -> str:

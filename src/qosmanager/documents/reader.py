@@ -105,7 +105,7 @@ class Reader:
 
     def value(self, node: Node, annotation: Any, rule: Rule, path: str, base: Any = None) -> Any:
         """Read one value of the annotated type; REFUSED when it has a problem, which is then noted."""
-        kind, rule, optional = _plain(annotation, rule)
+        kind, rule, optional = unwrapped(annotation, rule)
         null = isinstance(node, Scalar) and node.is_null
         if optional and null:
             return None
@@ -133,7 +133,7 @@ class Reader:
         entry = node.entries.get(field.encode_name)
         if entry is None:
             if rule.required or default is NODEFAULT:
-                self.refuse(node.line, path, f"is required: {allowed(_plain(field.type, rule)[0], rule)}")
+                self.refuse(node.line, path, f"is required: {allowed(unwrapped(field.type, rule)[0], rule)}")
             return default
         self.lines[path] = entry.line
         value = self.value(entry.value, field.type, rule, path, None if default is NODEFAULT else default)
@@ -223,7 +223,7 @@ def _default(field: FieldInfo) -> Any:
     return field.default
 
 
-def _plain(annotation: Any, rule: Rule) -> tuple[Any, Rule, bool]:
+def unwrapped(annotation: Any, rule: Rule = ANY) -> tuple[Any, Rule, bool]:
     """Take `Annotated[X | None, Meta(extra=rule)]` apart: X, the rule, whether null is allowed."""
     if typing.get_origin(annotation) is typing.Annotated:
         annotation, *metas = typing.get_args(annotation)
@@ -233,7 +233,7 @@ def _plain(annotation: Any, rule: Rule) -> tuple[Any, Rule, bool]:
     if typing.get_origin(annotation) not in (types.UnionType, typing.Union):
         return annotation, rule, False
     (inner,) = (kind for kind in typing.get_args(annotation) if kind is not types.NoneType)
-    kind, rule, _ = _plain(inner, rule)
+    kind, rule, _ = unwrapped(inner, rule)
     return kind, rule, True
 
 

@@ -98,6 +98,9 @@ class _Document(Struct, frozen=True, kw_only=True):
     workloads: tuple[_Declaration, ...] = ()
 
 
+DOCUMENT: type[Struct] = _Document  # its annotations say what a file may hold
+
+
 def load_workloads(text: str, source: str) -> tuple[WorkloadRule, ...]:
     """Read a file; an empty one declares nothing. Raises DocumentError.
 

@@ -1,0 +1,140 @@
+"""`qosmanager config check|show|schema|presets`: the files that people write (specification, sections 6 and 11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from qosmanager.cli.errors import USAGE
+from qosmanager.config.parse import DEFAULT, Loaded, load
+from qosmanager.config.presets import Preset
+from qosmanager.config.schema import config_schema, workloads_schema
+from qosmanager.config.settings import Settings
+from qosmanager.config.written import changes, effective_yaml, leaves
+from qosmanager.documents.files import STANDARD_INPUT, read_standard_input, read_text
+from qosmanager.documents.problem import DocumentError
+from qosmanager.documents.workloads import load_workloads
+
+_STDIN = "-"
+_FILE = click.Path(path_type=Path)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  qosmanager config check qos.yaml --workloads workloads.yaml
+  qosmanager config show --config qos.yaml
+  qosmanager config schema > qosmanager.schema.json
+  qosmanager config presets"""
+)
+def config() -> None:
+    """Check and show the files that people write: configuration and workloads."""
+
+
+@config.command(
+    epilog="""\b
+Examples:
+  qosmanager config check qos.yaml
+  qosmanager config check qos.yaml other.yaml --workloads workloads.yaml
+  kubectl get configmap -n kube-system koordlet -o yaml | qosmanager config check -"""
+)
+@click.argument("files", nargs=-1, metavar="FILE...", type=_FILE)
+@click.option("--workloads", multiple=True, type=_FILE, help="A workload file to check; may be given more than once.")
+def check(files: tuple[Path, ...], workloads: tuple[Path, ...]) -> None:
+    """Check configuration files (`-`: standard input), and workload files; all problems of all files are told at once.
+
+    A configuration file has the root key qosManager, or is a Kubernetes ConfigMap that holds such a file under koordlet-config.yaml.
+
+    Exit code: 0 all are in order; 2 some problem: what, where, and what is allowed on standard error.
+    """
+    if not files and not workloads:
+        raise click.UsageError("nothing to check: give a FILE, or --workloads FILE")
+    results = [*(_checked(path, _count_settings) for path in files), *(_checked(path, _count_workloads) for path in workloads)]
+    if not all(results):
+        raise SystemExit(USAGE)
+
+
+@config.command(
+    epilog="""\b
+Examples:
+  qosmanager config show                        the defaults
+  qosmanager config show --config qos.yaml
+  qosmanager config show --config qos.yaml | grep -v '# default'
+  qosmanager config show --output json"""
+)
+@click.option("--config", "path", type=_FILE, metavar="FILE", help="Configuration file (`-`: standard input); without it the defaults.")
+@click.option("--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="A file to use, or data.")
+def show(path: Path | None, output: str) -> None:
+    """Print the effective configuration: every value, and where it comes from: the file's line, the preset, or the default.
+
+    What it prints as YAML is itself a configuration file with the same effect.
+    """
+    loaded = Loaded(Settings(), {}) if path is None else load(*_text(path))
+    if output == "json":
+        values = {leaf.path: {"value": leaf.text, "origin": loaded.origins.get(leaf.path, DEFAULT)} for leaf in leaves(loaded.settings)}
+        click.echo(msgspec.json.format(msgspec.json.encode(values), indent=2))
+    else:
+        click.echo(effective_yaml(loaded), nl=False)
+
+
+@config.command(
+    epilog="""\b
+Examples:
+  qosmanager config schema > qosmanager.schema.json
+  qosmanager config schema --workloads > workloads.schema.json
+An editor with a YAML language server takes it from a first line in the file:
+  # yaml-language-server: $schema=./qosmanager.schema.json"""
+)
+@click.option("--workloads", is_flag=True, help="Of workload files instead of the configuration.")
+def schema(*, workloads: bool) -> None:
+    """Print the JSON Schema (draft 2020-12) of a configuration file, for editors.
+
+    It holds every key with its meaning, what is allowed, and its default. `qosmanager config check` knows more, such as thresholds that
+    must rise.
+    """
+    click.echo(json.dumps(workloads_schema() if workloads else config_schema(), indent=2, ensure_ascii=False))
+
+
+@config.command(
+    epilog="""\b
+Examples:
+  qosmanager config presets
+  printf 'qosManager: {preset: latency-first}' | qosmanager config show --config -"""
+)
+def presets() -> None:
+    """List the presets and what each changes. A file's own keys come before its preset's."""
+    for preset in Preset:
+        changed = changes(preset)
+        click.echo(preset.value + ("" if changed else ": the defaults"))
+        for change in changed:
+            click.echo(f"  {change.path:<36} {change.value:<8} (default {change.default})")
+
+
+def _checked(path: Path, count: Callable[[str, str], str]) -> bool:
+    """Check one file and say what came of it."""
+    try:
+        text, source = _text(path)
+        click.echo(f"{source}: in order, {count(text, source)}")
+    except DocumentError as error:
+        for problem in error.problems:
+            click.echo(str(problem), err=True)
+        return False
+    return True
+
+
+def _text(path: Path) -> tuple[str, str]:
+    return (read_standard_input(), STANDARD_INPUT) if str(path) == _STDIN else (read_text(path), str(path))
+
+
+def _count_settings(text: str, source: str) -> str:
+    own = sum(origin.startswith(source) for origin in load(text, source).origins.values())
+    return f"{own} {'value' if own == 1 else 'values'} of its own"
+
+
+def _count_workloads(text: str, source: str) -> str:
+    declared = len(load_workloads(text, source))
+    return f"{declared} {'workload' if declared == 1 else 'workloads'}"
