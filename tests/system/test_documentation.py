@@ -21,7 +21,8 @@ DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-HEADING = re.compile(r"^#+ (.*?)(?: \{ #([\w-]+) \})?$", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 
 
 def generator():
@@ -132,5 +133,6 @@ def test_every_link_of_a_page_leads_somewhere(path):
 
 
 def anchors(page: Path) -> set[str]:
-    headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
-    return {own or re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower(), flags=re.ASCII).strip()) for title, own in headings}
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    slugs = (re.sub(r"[^\w\s-]", "", title.lower(), flags=re.ASCII).strip() for title in HEADING.findall(text))
+    return {re.sub(r"\s+", "-", slug) for slug in slugs} | set(ANCHOR.findall(text))
