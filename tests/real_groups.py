@@ -77,6 +77,10 @@ class RealGroups:
         self._processes.append(process)
         return process
 
+    def move(self, name: str, pid: int) -> None:
+        """Put a process into a group as far as CPU is concerned."""
+        Path(self.kernel.directory("cpu", self.path(name)), "cgroup.procs").write_text(str(pid))
+
     def busy(self, name: str, count: int = 1) -> list[subprocess.Popen[bytes]]:
         return [self.start(name, sys.executable, "-c", BUSY) for _ in range(count)]
 
