@@ -13,11 +13,13 @@ from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.views.decisions import Entry, runs
 from qosmanager.views.judgement import PressureView
+from qosmanager.views.reports import PAUSED, thrift_text
 from qosmanager.views.status import Status
 
 LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
 ASKED_DECISIONS = 60  # enough for the last few when a slow rise takes many steps
 _ALARM = "bold red"
+_NOTICE = "bold yellow"
 _BAR = 10
 _HANG = 9  # columns of a time and a space
 _LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded", "paused", "be_starving", "cycle_failed", "reload_refused", "problem"})
@@ -40,12 +42,13 @@ class Room(Struct, frozen=True):
 
 def screen(moment: Moment, room: Room) -> RenderableType:
     """Return the whole screen."""
-    head = [*_alarms(moment), *_node(moment.status), *_levels(moment.status)]
+    status = moment.status
+    head = [*_title(status), *_alarms(moment), *_notices(status), *_agent(status), *_node(status), *_levels(status)]
     actions = list(_actions(moment.decisions, _shown_actions(room), room))
     left = None if room.height is None else room.height - len(head) - len(actions) - 3
     pods: list[RenderableType] = [*(_fitted(line, room) for line in head), Text("")]
-    if moment.status.pods:
-        pods.append(pod_table(moment.status, room.width, rows_wanted(moment.status.pods, left)))
+    if status.pods:
+        pods.append(pod_table(status, room.width, rows_wanted(status.pods, left)))
     else:
         pods.append(Text("no pods: nothing is declared, and kubelet's tree holds none", style="dim"))
     return Group(*pods, Text(""), *actions)
@@ -67,34 +70,44 @@ def _fitted(line: Text, room: Room) -> Text:
     return line
 
 
+def _title(status: Status) -> Iterator[Text]:
+    yield Text.assemble(("qosmanager ", "bold"), f"{status.version}, pid {status.pid}, up {span(status.uptime)}, now {status.time[11:19]}Z")
+
+
 def _alarms(moment: Moment) -> Iterator[Text]:
     status = moment.status
-    yield Text.assemble(
-        ("qosmanager ", "bold"),
-        f"{status.version}, pid {status.pid}, up {span(status.uptime)}, {status.time[11:19]}Z, "
-        f"cycle {status.cycle} took {status.durations_ms.get('total', 0.0):.1f} ms",
-    )
     if moment.trouble:
         yield Text(f"NO ANSWER since {status.time[11:19]}Z: {moment.trouble}", style=_ALARM)
     if status.pause is not None:
         why = f": {status.pause.reason}" if status.pause.reason else ""
-        yield Text(f"PAUSED for {span(status.pause.left)} more by {status.pause.by}{why}", style="bold yellow")
-    elif status.paused:
-        yield Text("PAUSED", style="bold yellow")
-    degraded = [reason for reason in status.degraded if reason != "paused"]
+        yield Text(f"PAUSED for {span(status.pause.left)} more by {status.pause.by}{why}", style=_NOTICE)
+    degraded = [reason for reason in status.degraded if reason != PAUSED or status.pause is None]
     if degraded:
         yield Text(f"DEGRADED nothing is relaxed and nobody evicted: {', '.join(degraded)}", style=_ALARM)
     for plugin, error in status.failures.items():
         yield Text(f"FAILED {plugin}: {error}", style=_ALARM)
+    if status.assessment.oom_reasons:
+        yield Text(f"OOM RISK {'; '.join(status.assessment.oom_reasons)}", style=_ALARM)
+
+
+def _notices(status: Status) -> Iterator[Text]:
     if status.be.starving:
         yield Text(f"STARVING BE has been held at its floor for {span(status.be.floor_for or 0.0)}", style=_ALARM)
     if status.be.oscillating:
-        yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style="bold yellow")
-    if status.assessment.oom_reasons:
-        yield Text(f"OOM RISK {'; '.join(status.assessment.oom_reasons)}", style=_ALARM)
+        yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style=_NOTICE)
+    if status.own is not None and status.own.thrift:
+        yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
     held_back = [f"{plugin} {mode}" for plugin, mode in status.plugins.items() if mode != "enforce"]
     if held_back:
         yield Text(f"NOT ENFORCED {', '.join(held_back)}", style="yellow")
+
+
+def _agent(status: Status) -> Iterator[Text]:
+    took = f"cycle {status.cycle} took {status.durations_ms.get('total', 0.0):.1f} ms"
+    own = status.own
+    cpu = "" if own is None or own.cpu is None else f", uses {own.cpu:.3f} cores"
+    memory = "" if own is None or own.rss is None else f", holds {shown_bytes(own.rss)}"
+    yield Text.assemble(_name("agent"), f"{took}{cpu}{memory}")
 
 
 def _node(status: Status) -> Iterator[Text]:

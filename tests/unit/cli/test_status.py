@@ -19,12 +19,13 @@ from qosmanager.cli.screen import span
 from qosmanager.config.settings import CpuEvictSettings, Settings
 from qosmanager.linux.agent_file import RunningAgent, publish
 from qosmanager.model.actions import PluginFailure, Result
+from qosmanager.model.own_use import STEPS, OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.state import State
 from qosmanager.views.status import About, status
-from records import API, LIMIT, WALL, receipt, record
+from records import API, LIMIT, MIB, WALL, receipt, record
 
 
 def run(*arguments, columns=100):
@@ -43,8 +44,9 @@ def line(lines, start):
 
 
 def test_the_screen_shows_node_levels_and_pods_by_class():
-    lines = shown(record(5))
-    assert lines[0] == "qosmanager 1.2.3, pid 42, up 1 min, 08:00:05Z, cycle 5 took 7.5 ms"
+    lines = shown(record(5, own=OwnUse(cpu=0.012, rss=45 * MIB, lag=0.0)))
+    assert lines[0] == "qosmanager 1.2.3, pid 42, up 1 min, now 08:00:05Z"
+    assert line(lines, "agent") == "agent   cycle 5 took 7.5 ms, uses 0.012 cores, holds 45Mi"
     assert line(lines, "node") == "node    1.50 of 2 CPUs, load -, memory not measured in use"
     assert line(lines, "cpu") == "cpu     ███░░░░░░░  30.0 HIGH     stalled   - %  usage 30.0"
     assert line(lines, "level") == "level   HIGH for 4 s, matrix RELAX_BE_LIMIT, SLO ok"
@@ -79,15 +81,17 @@ def test_what_is_not_as_it_should_be_stands_on_top():
         plan=replace(base.plan, degraded=("node_stale", "paused"), failures=(PluginFailure(Plugin.CPU_BURST, "KeyError: x"),)),
         state=State(time=5000.0, be_limit=0.1, floor_since=4000.0, oscillating=True),
         assessment=replace(base.assessment, oom=replace(base.assessment.oom, present=True, reasons=("12 s left",))),
+        own=OwnUse(thrift=1, reason="0.050 cores used, allowed 0.03"),
     )
-    lines = shown(troubled, settings=Settings(cpu_evict=CpuEvictSettings(mode=Mode.OBSERVE)))
-    assert lines[1:8] == [
+    lines = shown(troubled, columns=200, settings=Settings(cpu_evict=CpuEvictSettings(mode=Mode.OBSERVE)))
+    assert lines[1:9] == [
         "PAUSED for 10 min more by alice: ticket 4711",
         "DEGRADED nothing is relaxed and nobody evicted: node_stale",
         "FAILED CPUBurst: KeyError: x",
+        "OOM RISK 12 s left",
         "STARVING BE has been held at its floor for 16 min",
         "OSCILLATING the BE limit goes up and down; it rises at half speed",
-        "OOM RISK 12 s left",
+        f"READS LESS 0.050 cores used, allowed 0.03: {STEPS[0]}",
         "NOT ENFORCED CPUEvict observe",
     ]
 
