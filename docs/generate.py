@@ -1,10 +1,11 @@
-"""Writes what the pages take from the code: the tables of the references, and the output of each `qosmanager plan` that a page shows.
+"""Writes what the pages take from the code: the tables of the references, and what the commands print that a page shows.
 
     python docs/generate.py            write what has changed
     python docs/generate.py --check    write nothing; exit code 1 when a page is out of date
 
 In: config/settings.py (units, bounds, defaults, meanings), views/metrics.py (a scrape of one cycle in which everything happens), and the
-commands in the pages. Out: the text between `<!-- generated: NAME -->` and `<!-- end -->`, and below each `$ qosmanager plan` line.
+commands in the pages. Out: the text between `<!-- generated: NAME -->` and `<!-- end -->`, and what stands below each line
+`$ qosmanager plan ...` and `$ qosmanager config ...`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from qosmanager.documents.reader import allowed
 from qosmanager.documents.snapshot import load_snapshot
 from qosmanager.engine.step import step
 from qosmanager.model.actions import Outcome, Receipt, Result, Verdict
+from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.metrics import Metrics
@@ -39,7 +41,7 @@ from qosmanager.views.status import About
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-TRANSCRIPT = re.compile(r"^(```console\n\$ )(qosmanager plan [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TRANSCRIPT = re.compile(r"^(```console\n\$ )(qosmanager (?:plan|config) [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REGION = re.compile(r"^(<!-- generated: ([a-z]+) -->\n).*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
 
 
@@ -236,6 +238,7 @@ def eventful_cycle() -> CycleRecord:
             for verdict in Verdict
         ),
         durations=dict.fromkeys(stages, 1.0),
+        own=OwnUse(cpu=0.01, rss=1 << 26, lag=0.0),
     )
 
 

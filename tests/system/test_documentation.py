@@ -94,6 +94,14 @@ def test_a_setting_in_the_reference_has_its_own_default_bounds_and_meaning():
     assert "| `cpuSuppress.strategy` | `pressure` | one of pressure, usage |" in keys
 
 
+def test_no_metric_of_the_code_is_left_out_of_the_reference():
+    source = (ROOT / "src" / "qosmanager" / "views" / "metrics.py").read_text(encoding="utf-8")
+    named = re.findall(r'(?:\{PREFIX\}|_gauge\(\s*"|_counter\(\s*")([a-z0-9_]{3,})', source)
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    assert len(named) > 20
+    assert [name for name in named if f"`koordlet_qos_{name}" not in page] == []
+
+
 def test_the_presets_in_the_reference_are_those_of_section_6():
     rows = {line.split("`")[1]: [cell.strip(" *") for cell in line.split("|")[2:5]] for line in GENERATE.presets().splitlines()[2:]}
     assert rows["cpuPressure.medium"] == ["50", "70", "60"]
