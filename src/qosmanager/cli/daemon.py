@@ -6,15 +6,14 @@ In: the parts that cli/run.py wired together. Out: cycles until a signal, then e
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qosmanager.cli.signals import Signals
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.files import read_text
@@ -165,26 +164,17 @@ def _limit_in_force(adopted: Adopted, left: State) -> float | None:
         return None  # the hands refuse such a set, and say so
 
 
-def run_until_signal(runner: Runner, reloader: Reloader, watch: ProblemWatch) -> int:
+def run_until_signal(runner: Runner, signals: Signals, reloader: Reloader, watch: ProblemWatch) -> int:
     """Run cycles until SIGTERM or SIGINT; SIGHUP reloads. Return the signal's number."""
-    caught = [0]
-
-    def stop(number: int, _: FrameType | None) -> None:
-        caught[0] = number
-        runner.stop()
-
-    def reload(_: int, __: FrameType | None) -> None:
-        reloader.asked = True
 
     def between() -> None:
+        reloader.asked, signals.reload_asked = reloader.asked or signals.reload_asked, False
         reloader.look()
         watch.look()
 
-    # They stay: an impatient second signal must not break off what is put back after the last cycle.
-    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
-        signal.signal(number, handler)
+    signals.stop(runner)
     runner.run(between)
-    return caught[0]
+    return signals.caught
 
 
 def leave(actuator: Actuator, on_stop: str, state: State) -> bool:

@@ -18,6 +18,7 @@ from qosmanager.cli.audit import audited
 from qosmanager.cli.daemon import ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
+from qosmanager.cli.signals import Signals
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge
@@ -104,42 +105,48 @@ def run(**given: object) -> None:
         serve(options, stack)
 
 
+class Wired(Struct, frozen=True):
+    """The parts of a run, put together, and what it begins with."""
+
+    edge: Edge
+    measured: Measuring
+    settings: Settings
+    state: State
+    signals: Signals
+
+
 def serve(options: Options, stack: ExitStack) -> None:
     """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
     sources = Sources(options.config, options.workloads)
     settings, rules = sources.settings(), sources.rules()
     clock = LinuxClock()
+    signals = Signals()
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
     measured = measuring(wanted, hands, clock, stack)
-    adopted = hands.actuator.adopt()
-    state = taken_over(adopted)
+    state = taken_over(hands.actuator.adopt())
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
-    if options.once:
-        try:
-            state = _once(options, stack, edge, measured, settings, state)
-        except BaseException:  # Ctrl-C too: what the cycle has written is put back
-            leave(hands.actuator, options.on_stop, state)
-            raise
-    else:
-        state = _run(options, stack, edge, measured, settings, state)
-    if not leave(hands.actuator, options.on_stop, state):
+    wired = Wired(edge, measured, settings, state, signals)
+    try:
+        state = _once(options, stack, wired) if options.once else _run(options, stack, wired)
+    finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
+        all_well = leave(hands.actuator, options.on_stop, state)
+    if not all_well:
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
 
 
-def _once(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
+def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
     """Measure twice, so that there are rates, and explain what one cycle decides."""
     silent = _Silent()
-    measured.readings.sample()
-    time.sleep(settings.sync_period)
-    runner = Runner(edge, settings, state, _audited(options, silent, stack))
+    wired.measured.readings.sample()
+    time.sleep(wired.settings.sync_period)
+    runner = Runner(wired.edge, wired.settings, wired.state, _audited(options, silent, stack))
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
-    step = Step(
-        before=state, after=record.state, snapshot=record.snapshot, assessment=record.assessment, plan=record.plan, settings=settings
-    )
+    reading, assessment, plan = record.snapshot, record.assessment, record.plan
+    step = Step(before=wired.state, after=record.state, snapshot=reading, assessment=assessment, plan=plan, settings=wired.settings)
     click.echo(plan_text(step), nl=False)
     return record.state
 
@@ -157,13 +164,13 @@ class _Silent:
         self.error = error
 
 
-def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, settings: Settings, state: State) -> State:
+def _run(options: Options, stack: ExitStack, wired: Wired) -> State:
     # The server is imported where it is needed: the other commands stay light.
     from qosmanager.http.board import Board  # noqa: PLC0415
     from qosmanager.http.server import Listen, ListenError, Server  # noqa: PLC0415
     from qosmanager.views.status import About  # noqa: PLC0415
 
-    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=edge.clock.wall()), settings)
+    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=wired.edge.clock.wall()), wired.settings)
     url = None
     try:
         listen = Listen.parse(options.listen)
@@ -176,20 +183,20 @@ def _run(options: Options, stack: ExitStack, edge: Edge, measured: Measuring, se
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
     listener = Supervised(_audited(options, Reporter(board), stack), manager)
-    runner = Runner(edge, settings, state, listener)
+    runner = Runner(wired.edge, wired.settings, wired.state, listener)
 
     def use(fresh: Settings) -> None:
-        measured.use_settings(fresh)
+        wired.measured.use_settings(fresh)
         runner.use(fresh)
 
-    reloader = Reloader(Sources(options.config, options.workloads), board, use, measured.use_rules, listener.reloading)
+    reloader = Reloader(Sources(options.config, options.workloads), board, use, wired.measured.use_rules, listener.reloading)
     _LOG.info(
         pairs(
             "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop
         )
     )
     _hold_memory()
-    number = run_until_signal(runner, reloader, ProblemWatch(board, lambda: measured.readings.problems))
+    number = run_until_signal(runner, wired.signals, reloader, ProblemWatch(board, lambda: wired.measured.readings.problems))
     manager.stopping(f"signal {number}: leaving as --on-stop {options.on_stop} says")
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from qosmanager.cli.daemon import run_until_signal
+from qosmanager.cli.signals import Signals
 
 
 class Loop:
@@ -17,6 +18,7 @@ class Loop:
     def run(self, between) -> None:
         between()
         signal.raise_signal(self.number)
+        between()
 
     def stop(self) -> None:
         self.stopped += 1
@@ -44,13 +46,21 @@ def handlers():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_stops_and_a_second_one_does_not_break_off_what_follows(number):
     loop, reloader, watch = Loop(number), Looking(), Looking()
-    assert run_until_signal(loop, reloader, watch) == number
-    assert (loop.stopped, reloader.looks, watch.looks) == (1, 1, 1)
+    assert run_until_signal(loop, Signals(), reloader, watch) == number
+    assert (loop.stopped, reloader.looks, watch.looks) == (1, 2, 2)
     for impatient in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.raise_signal(impatient)  # would end this process, or raise KeyboardInterrupt
 
 
 def test_hangup_asks_for_a_reload_and_stops_nothing():
     loop, reloader = Loop(signal.SIGHUP), Looking()
-    assert run_until_signal(loop, reloader, Looking()) == 0
+    assert run_until_signal(loop, Signals(), reloader, Looking()) == 0
     assert (loop.stopped, reloader.asked) == (0, True)
+
+
+def test_a_signal_before_the_first_cycle_lets_none_begin():
+    signals, loop = Signals(), Loop(signal.SIGHUP)
+    signal.raise_signal(signal.SIGTERM)
+    assert loop.stopped == 0
+    signals.stop(loop)
+    assert (loop.stopped, signals.caught) == (1, signal.SIGTERM)
