@@ -20,9 +20,10 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands and options in SHELL (bash 4.4 or newer, zsh, fish).
+    """Print the script for a shell's completion.
 
-    The script asks `qosmanager` itself at each completion, so it stays right after an upgrade.
+    SHELL is bash (4.4 or newer), zsh or fish. The script completes commands and options; it asks `qosmanager` itself each time, so that it
+    stays right after an upgrade.
     """
     kind = get_completion_class(shell)
     assert kind is not None  # click knows all three

@@ -32,7 +32,7 @@ Examples:
   qosmanager config presets"""
 )
 def config() -> None:
-    """Check and show the files that people write: configuration and workloads."""
+    """Check and show configuration and workload files."""
 
 
 @config.command(

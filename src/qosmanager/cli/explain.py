@@ -63,8 +63,10 @@ Examples:
 @url_option
 @state_dir_option
 def explain(**given: object) -> None:
-    """Say why the agent did what it did: each action with its rule, the score it rests on, that score's factors and the readings behind
-    them, what was written, and the outcome seen later.
+    """Say why the agent did what it did, and why it did nothing.
+
+    Each action comes with its rule, the score it rests on, that score's factors and the readings behind them, what was written, and the
+    outcome seen later.
 
     And why not: what the last cycle refused, by which rule; with --pod why nothing, or no more, is done to that pod now: its class, its
     limits, a cooldown, a plugin that is off, a reading that is missing. Decisions that repeat, like the steps of a slow rise, are one.

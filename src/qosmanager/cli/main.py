@@ -24,6 +24,8 @@ Examples:
   qosmanager demo                                     see it work on this machine
   qosmanager run --once --dry-run                     what would it do here, now
   qosmanager run --workloads workloads.yaml           the agent
+  qosmanager top                                      watch what it sees and does
+  qosmanager explain                                  why it did it, and why not more
   qosmanager restore                                  put everything back""",
 )
 @click.version_option(qosmanager.__version__, prog_name="qosmanager")

@@ -43,11 +43,11 @@ Examples:
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever looks at the node meanwhile.")
 @state_dir_option
 def pause(length: float, reason: str, state_dir: Path) -> None:
-    """Pause the agent of this node for DURATION (1s to 168h, such as 30m or 1h30m).
+    """Pause the agent of this node.
 
-    Bursts end, the BE limits stay as they are, and nothing else changes until the time is over or `qosmanager resume` is called. The agent
-    goes on measuring and reporting; status, top, /status, /readyz, the metrics and the log say that it is paused. A pause outlives a
-    restart of the agent, but no reboot.
+    DURATION is 1s to 168h, such as 30m or 1h30m. Bursts end, the BE limits stay as they are, and nothing else changes until the time is
+    over or `qosmanager resume` is called. The agent goes on measuring and reporting; status, top, /status, /readyz, the metrics and the log
+    say that it is paused. A pause outlives a restart of the agent, but no reboot.
 
     It may be given while no agent runs: one that starts before the time is over is paused. Only root or the owner of the state directory
     may.

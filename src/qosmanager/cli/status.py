@@ -69,10 +69,10 @@ Examples:
 @url_option
 @state_dir_option
 def top(*, interval: float, once: bool, url: str | None, state_dir: Path) -> None:
-    """Watch the running agent as top does processes; q or Ctrl-C leaves.
+    """Watch what the running agent sees and does.
 
-    The same as `qosmanager status`, cut to the size of the terminal: of each class the pods that use most CPU. An agent that stops
-    answering meanwhile is said so, and looked for again.
+    The same as `qosmanager status`, refreshed, and cut to the size of the terminal: of each class the pods that use most CPU. q or Ctrl-C
+    leaves. An agent that stops answering meanwhile is said so, and looked for again.
 
     Exit code: 0; 1 no agent answers at the start; 2 wrong usage.
     """

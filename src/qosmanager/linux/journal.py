@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from qosmanager.linux.replace_file import replace_file
 from qosmanager.ports import JournalRecord
 
 STATE_DIRECTORY = Path("/run/qosmanager")
@@ -82,21 +83,7 @@ class FileJournal:
     def save(self, record: JournalRecord) -> None:
         """Replace the stored record. OSError when that cannot be done; the old one then stays."""
         prepare_directory(self._directory)
-        temporary = self._directory / "journal.json.new"
-        data = self._encoded(_File(version=VERSION, record=record))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(temporary, flags, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        except OSError:
-            os.unlink(temporary)
-            raise
-        finally:
-            os.close(descriptor)
-        os.rename(temporary, self.path)
+        replace_file(self.path, self._encoded(_File(version=VERSION, record=record)), 0o600)
 
     def _encoded(self, file: _File) -> bytes:
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def replace_file(path: Path, data: bytes, mode: int) -> None:
     """Write beside the old file, sync, rename over it. OSError when that cannot be done; the old file then stays."""
-    temporary = path.with_name(f"{path.name}.new-{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(temporary, flags, mode)
     try:

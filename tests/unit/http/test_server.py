@@ -68,7 +68,9 @@ def test_a_group_whose_name_is_no_text_hides_no_decision(board, ask):
     assert json.loads(body)["decisions"][-1]["reason"] == "\udcff cannot be followed"
 
 
-@pytest.mark.parametrize("query", ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3"])
+@pytest.mark.parametrize(
+    "query", ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3", "terms=yes"]
+)
 def test_a_bad_query_is_refused_with_what_is_allowed(ask, query):
     code, _, body = ask(f"/decisions?{query}")
     assert code == 400
