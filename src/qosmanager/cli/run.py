@@ -32,6 +32,7 @@ from qosmanager.linux.own_meter import ProcessMeter
 from qosmanager.linux.pause_file import PauseFile
 from qosmanager.linux.service_manager import ServiceManager
 from qosmanager.model.state import State
+from qosmanager.ports import JournalError
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
 
@@ -124,7 +125,11 @@ def serve(options: Options, stack: ExitStack) -> None:
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
     measured = measuring(wanted, hands, clock, stack)
-    state = taken_over(hands.actuator.adopt())
+    try:
+        adopted = hands.actuator.adopt()
+    except JournalError as error:
+        raise CannotRunError(str(error)) from None
+    state = taken_over(adopted)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     wired = Wired(edge, measured, settings, state, signals)
@@ -170,7 +175,8 @@ def _run(options: Options, stack: ExitStack, wired: Wired) -> State:
     from qosmanager.http.server import Listen, ListenError, Server  # noqa: PLC0415
     from qosmanager.views.status import About  # noqa: PLC0415
 
-    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=wired.edge.clock.wall()), wired.settings)
+    about = About(version=qosmanager.__version__, pid=os.getpid(), started=wired.edge.clock.wall(), dry_run=options.dry_run)
+    board = Board(about, wired.settings)
     url = None
     try:
         listen = Listen.parse(options.listen)

@@ -97,6 +97,8 @@ def _notices(status: Status) -> Iterator[Text]:
         yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style=_NOTICE)
     if status.own is not None and status.own.thrift:
         yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
+    if status.dry_run:
+        yield Text("DRY RUN it decides and reports, and changes nothing", style=_NOTICE)
     held_back = [f"{plugin} {mode}" for plugin, mode in status.plugins.items() if mode != "enforce"]
     if held_back:
         yield Text(f"NOT ENFORCED {', '.join(held_back)}", style="yellow")

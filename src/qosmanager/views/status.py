@@ -24,11 +24,12 @@ STARVING_AFTER = 600.0  # seconds BE is held at the floor (section 5.4)
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """The process: version, pid, and when it started (epoch seconds)."""
+    """The process: version, pid, when it started (epoch seconds), and whether it only decides and reports."""
 
     version: str
     pid: int
     started: float
+    dry_run: bool = False
 
 
 class BeView(Struct, frozen=True, kw_only=True):
@@ -107,6 +108,7 @@ class Status(Struct, frozen=True, kw_only=True):
     degraded: tuple[str, ...]
     missing: dict[str, str]
     durations_ms: dict[str, float]
+    dry_run: bool = False
     pause: PauseView | None = None
     settings: Settings = Settings()  # in force, with durations in seconds
     own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
@@ -135,6 +137,7 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         degraded=record.plan.degraded,
         missing=snapshot.missing,
         durations_ms={stage: round(value, 3) for stage, value in record.durations.items()},
+        dry_run=about.dry_run,
         pause=None if record.pause is None else _pause(record.pause, record.wall),
         settings=settings,
         own=record.own,

@@ -43,6 +43,8 @@ def why_not(status: Status, key: str) -> tuple[Reason, ...]:
 
 
 def _agent(status: Status) -> Iterator[Reason]:
+    if status.dry_run:
+        yield Reason(AGENT, "it is a dry run: it decides and reports, and changes nothing")
     if status.paused:
         yield Reason(AGENT, f"the agent is paused until {status.pause.until}" if status.pause else "the agent is paused")
     for reason in status.degraded:

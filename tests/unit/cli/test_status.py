@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -11,11 +12,12 @@ import time
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
+from rich.console import Console
 
 from agents import agent, many_pods, with_pods
 from qosmanager.cli.main import main
 from qosmanager.cli.pod_table import rows_wanted
-from qosmanager.cli.screen import span
+from qosmanager.cli.screen import Moment, Room, screen, span
 from qosmanager.config.settings import CpuEvictSettings, Settings
 from qosmanager.linux.agent_file import RunningAgent, publish
 from qosmanager.model.actions import PluginFailure, Result
@@ -219,3 +221,11 @@ def test_top_refreshes_says_when_the_agent_is_gone_and_leaves_on_q(terminal):
     os.write(watching.master, b"q")
     watching.read_until("\x1b[?1049l")  # the terminal's own screen again
     assert watching.process.wait(20) == 0
+
+
+def test_a_dry_run_is_shown():
+    about = About(version="1", pid=1, started=0.0, dry_run=True)
+    moment = Moment(status=status(record(), Settings(), about), decisions=())
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(screen(moment, Room(100)))
+    assert "DRY RUN it decides and reports, and changes nothing\n" in console.export_text()

@@ -130,3 +130,8 @@ def test_an_agent_that_holds_back_says_so_first():
     plan = replace(record().plan, refusals=(), degraded=("node_stale",), failures=(PluginFailure(Plugin.CPU_SUPPRESS, "KeyError: x"),))
     found = reasons(CRUNCH, plan=plan)
     assert found["agent"] == "degraded (node_stale): nothing is relaxed, nobody gets a burst, nobody is evicted"
+
+
+def test_a_dry_run_says_so():
+    view = status(record(), DEFAULTS, About(version="1", pid=1, started=0.0, dry_run=True))
+    assert why_not(view, "shop/api")[0].text == "it is a dry run: it decides and reports, and changes nothing"
