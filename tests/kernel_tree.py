@@ -143,6 +143,9 @@ class KernelTree:
 
     # -- KernelFiles ---------------------------------------------------------------------------------------------------------
 
+    def identity(self) -> str:
+        return self.files.identity()
+
     def version(self, controller: str) -> int | None:
         return self.files.version(controller)
 

@@ -69,6 +69,9 @@ class KeptFile(Protocol):
 class KernelFiles(Protocol):
     """The cgroup files. Every method raises OSError with the kernel's errno; ENOENT and ENODEV mean the group is gone."""
 
+    def identity(self) -> str:
+        """Device and inode of the root: another tree, whatever its path, has another one."""
+
     def version(self, controller: str) -> int | None:
         """1 or 2; None: this controller cannot be used here."""
 
@@ -112,6 +115,7 @@ class JournalRecord(Struct, frozen=True, kw_only=True):
     """The whole journal, rewritten by rename. `lease_until` is CLOCK_BOOTTIME seconds, renewed while the agent lives."""
 
     boot_id: str
+    cgroup_root: str = ""  # `KernelFiles.identity` of the tree that the groups are in; "": not known
     entries: tuple[JournalEntry, ...] = ()
     oom: tuple[OomEntry, ...] = ()
     lease_until: float | None = None
@@ -120,10 +124,20 @@ class JournalRecord(Struct, frozen=True, kw_only=True):
     be_cpus: str | None = None  # CPUs on which BE is held
 
 
+class JournalError(Exception):
+    """There is a journal and it cannot be used; the text says why and what to do. `boot_id` is that of the boot it speaks of, "" where
+    that cannot be told."""
+
+    def __init__(self, message: str, boot_id: str = "") -> None:
+        super().__init__(message)
+        self.boot_id = boot_id
+
+
 class Journal(Protocol):
     """Durable memory of what was changed (tmpfs)."""
 
-    def load(self) -> JournalRecord | None: ...
+    def load(self) -> JournalRecord | None:
+        """What is stored; None: nothing. Raises JournalError, for originals that are not known must not be taken for unchanged."""
 
     def save(self, record: JournalRecord) -> None: ...
 

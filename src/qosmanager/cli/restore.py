@@ -17,8 +17,9 @@ from qosmanager.linux.journal import STATE_DIRECTORY, FileJournal
 from qosmanager.linux.lock import LockHeldError, NodeLock
 from qosmanager.linux.processes import ProcScores
 from qosmanager.model.actions import Receipt, Result
-from qosmanager.ports import JournalRecord
+from qosmanager.ports import JournalError, JournalRecord
 
+_EARLIER = "is of an earlier boot, and cgroups do not survive one"
 _NOT_BACK = (Result.REFUSED, Result.FAILED)
 _SAID = {
     Result.APPLIED: "put back",
@@ -61,7 +62,11 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
     with --if-expired nothing happens until 120 s after an agent was last alive, however it ended; a journal without a lease
     counts as over.
 
-    Exit code: 0 all is back, or nothing was to be done; 1 something could not be put back; 2 wrong options, or an agent runs.
+    A journal of this boot that cannot be read or understood, or that is about another cgroup tree, is refused and left as it is.
+    The message says what to do; where nothing else helps, put the values back by hand and remove the file.
+
+    Exit code: 0 all is back, or nothing was to be done; 1 something could not be put back; 2 wrong options, an agent runs, or the journal
+    cannot be used.
     """
     journal, boot = FileJournal(state_dir), LinuxBoot()
     if not state_dir.is_dir():
@@ -70,8 +75,6 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
     try:
         with NodeLock(state_dir):
             record = journal.load()
-            if journal.complaint:
-                raise CannotRunError(journal.complaint, code=1)
             if record is None or (nothing := _nothing_to_do(record, boot, if_expired=if_expired)):
                 click.echo(f"nothing to restore: {journal.path} {'is not there' if record is None else nothing}")
                 return
@@ -81,6 +84,11 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
         if not if_expired:
             raise CannotRunError(f"{error}; stop it first") from None
         click.echo(f"nothing to restore: {error}")
+        return
+    except JournalError as error:
+        if error.boot_id in ("", boot.id):
+            raise CannotRunError(str(error)) from None
+        click.echo(f"nothing to restore: {journal.path} {_EARLIER}")
         return
     except CgroupRootError as error:
         raise CannotRunError(f"--cgroup-root: {error}") from None
@@ -96,7 +104,7 @@ def _nothing_to_do(record: JournalRecord, boot: LinuxBoot, *, if_expired: bool) 
     if not record.entries and not record.oom:
         return "holds no entry"
     if record.boot_id != boot.id:
-        return "is of an earlier boot, and cgroups do not survive one"
+        return _EARLIER
     left = 0.0 if record.lease_until is None else record.lease_until - boot.time()
     return f"is on a lease that lasts {left:.0f} s more" if if_expired and left > 0 else ""
 

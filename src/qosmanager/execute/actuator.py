@@ -19,7 +19,7 @@ class Actuator(Protocol):
         """Do a plan; `now` is monotonic seconds. Receipts with an `action` come in the plan's order."""
 
     def adopt(self) -> Adopted:
-        """Before the first cycle: take over what a predecessor left."""
+        """Before the first cycle: take over what a predecessor left. Raises JournalError."""
 
     def end_bursts(self) -> tuple[Receipt, ...]:
         """Pause: LS limits go back to the pods' own."""

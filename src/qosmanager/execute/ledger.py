@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from qosmanager.execute.dialect import OWNED_NAMES, UnreadableError, check, same
 from qosmanager.model.workload import CgroupFile
-from qosmanager.ports import Journal, JournalEntry, JournalRecord, OomEntry
+from qosmanager.ports import Journal, JournalEntry, JournalError, JournalRecord, OomEntry
 
 LEASE = 120.0  # seconds for which BE limits outlive their agent
 RENEWAL = 30.0  # seconds between two renewals of a living agent's lease
@@ -53,7 +53,8 @@ def sound(entry: JournalEntry) -> bool:
 class Ledger:
     """The journal's content in memory: one entry per owned file. `be_limit` (cores) and `be_cpus` are what BE is held at."""
 
-    def __init__(self, journal: Journal, boot: Boot) -> None:
+    def __init__(self, journal: Journal, boot: Boot, cgroup_root: str) -> None:
+        """`cgroup_root` is the `KernelFiles.identity` of the tree that the files are in."""
         self.entries: dict[CgroupFile, JournalEntry] = {}
         self.oom: dict[str, OomEntry] = {}
         self.be_limit: float | None = None
@@ -61,15 +62,27 @@ class Ledger:
         self._fresh: set[CgroupFile] = set()  # owned since the last `intend`
         self._journal = journal
         self._boot = boot
+        self._cgroup_root = cgroup_root
         self._stored = JournalRecord(boot_id=boot.id)
         self._stored_entries: dict[CgroupFile, JournalEntry] = {}
         self._stored_oom: dict[str, OomEntry] = {}
 
     def load(self) -> JournalRecord | None:
-        """A predecessor's record of this boot; None when there is none or it speaks of an earlier boot."""
-        record = self._journal.load()
+        """A predecessor's record of this boot; None when there is none or it speaks of an earlier boot. Raises JournalError, also when the
+        record is of another tree, in which nothing would be found and all be taken for gone."""
+        try:
+            record = self._journal.load()
+        except JournalError as error:
+            if error.boot_id in ("", self._boot.id):
+                raise
+            return None
         if record is None or record.boot_id != self._boot.id:
             return None
+        if record.cgroup_root not in ("", self._cgroup_root) and (record.entries or record.oom):
+            raise JournalError(
+                f"the journal is about the cgroup tree with device and inode {record.cgroup_root}, this --cgroup-root has "
+                f"{self._cgroup_root}: give the one that the agent ran with"
+            )
         self._stored = record
         self._stored_entries = {entry.file: entry for entry in record.entries}
         self._stored_oom = {entry.group: entry for entry in record.oom}
@@ -111,6 +124,7 @@ class Ledger:
         """The whole as it is to be stored; the lease counts from now."""
         return JournalRecord(
             boot_id=self._boot.id,
+            cgroup_root=self._cgroup_root,
             entries=tuple(self.entries[file] for file in sorted(self.entries)),
             oom=tuple(self.oom[group] for group in sorted(self.oom)),
             lease_until=self._boot.time() + lease,

@@ -83,7 +83,7 @@ class ResourceExecutor:
 
     def __init__(self, kernel: KernelFiles, journal: Journal, scores: OomScores, boot: Boot) -> None:
         self._kernel = kernel
-        self._ledger = Ledger(journal, boot)
+        self._ledger = Ledger(journal, boot, kernel.identity())
         self._hands = Hands(kernel, self._ledger)
         self._be_limit = BeLimit(kernel, self._ledger)
         self._be_cpus = BeCpus(kernel, self._ledger)
@@ -283,7 +283,7 @@ class ResourceExecutor:
     # -- from start to stop --------------------------------------------------------------------------------------------------
 
     def adopt(self) -> Adopted:
-        """Take over what a predecessor of this boot left, where it still holds; end its bursts. Writes nothing else."""
+        """Take over what a predecessor of this boot left, where it still holds; end its bursts, write nothing else. Raises JournalError."""
         record = self._ledger.load()
         if record is None:
             return Adopted()

@@ -62,6 +62,11 @@ class Hierarchies:
             raise CgroupRootError(f"no cgroup hierarchy at {root}: neither {root}/cgroup.controllers (v2) nor {root}/cpu/cgroup.procs (v1)")
         return cls(root, mounts)
 
+    def identity(self) -> str:
+        mount = self._directories.get("cpu") or next(iter(self._directories.values()))
+        found = os.stat(mount)
+        return f"{found.st_dev}:{found.st_ino}"
+
     def version(self, controller: str) -> int | None:
         mount = self._mounts.get(controller)
         return mount[0] if mount else None

@@ -1,14 +1,14 @@
 """The journal as a file on tmpfs (specification, section 9): <state-dir>/journal.json, mode 0600 in a directory of mode 0700.
 
-In: a `JournalRecord`. Out: the same after any kill: it is written beside the old one, synced, and renamed over it. A file that is not ours
-to understand (damaged, of another version) is moved aside with a message, never overwritten and never a crash.
+In: a `JournalRecord`. Out: the same after any kill: it is written beside the old one, synced, and renamed over it. A file that cannot be
+used (unreadable, damaged, of another version) is refused and left as it is: whoever went on without it would take the agent's own values
+for originals.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import stat
 from pathlib import Path
@@ -18,13 +18,16 @@ import msgspec
 from msgspec import Struct
 
 from qosmanager.linux.replace_file import replace_file
-from qosmanager.ports import JournalRecord
+from qosmanager.ports import JournalError, JournalRecord
 
 STATE_DIRECTORY = Path("/run/qosmanager")
 VERSION = 1
 
 T = TypeVar("T", bound=Struct)
-_log = logging.getLogger("qosmanager.journal")
+_WAY_OUT = (
+    "nothing is written while it is there; what it says of originals (it is text) has to be put back by hand, then remove it: "
+    "what the kernel holds counts as the originals from then on"
+)
 
 
 class _File(Struct, frozen=True, kw_only=True):
@@ -32,8 +35,13 @@ class _File(Struct, frozen=True, kw_only=True):
     record: JournalRecord
 
 
+class _Boot(Struct, frozen=True):
+    boot_id: str = ""
+
+
 class _Header(Struct, frozen=True, kw_only=True):
     version: int
+    record: _Boot = _Boot()
 
 
 def prepare_directory(directory: Path) -> None:
@@ -52,33 +60,30 @@ def prepare_directory(directory: Path) -> None:
 
 
 class FileJournal:
-    """The `Journal` port. `complaint` says what was wrong with the file that `load` found, "" when nothing was."""
+    """The `Journal` port."""
 
     def __init__(self, directory: Path = STATE_DIRECTORY) -> None:
         self.path = directory / "journal.json"
-        self.complaint = ""
         self._directory = directory
         self._encoder = msgspec.json.Encoder()
 
     def load(self) -> JournalRecord | None:
-        """Return the stored record; None when there is none or it cannot be read or understood (see `complaint`)."""
-        self.complaint = ""
         try:
             raw = self._read()
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._set_aside(f"cannot be read ({error.strerror})")
-            return None
+            raise JournalError(f"the journal {self.path} cannot be read ({error.strerror}); try again; {_WAY_OUT}") from None
+        boot_id = ""
         try:
-            version = _decoded(raw, _Header).version
-            if version != VERSION:
-                self._set_aside(f"is of version {version}, this program reads version {VERSION}")
-                return None
-            return _decoded(raw, _File).record
+            header = _decoded(raw, _Header)
+            boot_id = header.record.boot_id
+            if header.version == VERSION:
+                return _decoded(raw, _File).record
+            fault = f"is of version {header.version}, this program reads version {VERSION}: let `qosmanager restore` of that one put back"
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._set_aside(f"cannot be understood ({error})")
-            return None
+            fault = f"cannot be understood ({error})"
+        raise JournalError(f"the journal {self.path} {fault}; {_WAY_OUT}", boot_id)
 
     def save(self, record: JournalRecord) -> None:
         """Replace the stored record. OSError when that cannot be done; the old one then stays."""
@@ -101,18 +106,6 @@ class FileJournal:
             return b"".join(chunks)
         finally:
             os.close(descriptor)
-
-    def _set_aside(self, fault: str) -> None:
-        number = 1
-        while (aside := self.path.with_name(f"journal.json.unreadable-{number}")).exists():
-            number += 1
-        self.complaint = f"the journal {self.path} {fault}; what it held cannot be put back"
-        try:
-            os.rename(self.path, aside)
-            self.complaint += f"; it is kept as {aside}"
-        except OSError as error:
-            self.complaint += f"; it could not be moved aside: {error}"
-        _log.error(self.complaint)
 
 
 def _decoded(raw: bytes, wanted: type[T]) -> T:

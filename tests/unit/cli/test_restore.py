@@ -5,6 +5,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from acting import Bench, limit
+from kernel_tree import KernelTree
 from qosmanager.cli.main import main
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.boot import LinuxBoot
@@ -102,9 +103,25 @@ def test_journal_of_an_earlier_boot_is_of_no_use(left):
 def test_damaged_journal_is_said_and_kept(left):
     left.journal.path.write_bytes(b"\x00\x01")
     done = restore(left)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "cannot be understood" in done.output
-    assert left.journal.path.with_name("journal.json.unreadable-1").read_bytes() == b"\x00\x01"
+    assert "remove it" in done.output
+    assert left.journal.path.read_bytes() == b"\x00\x01"
+
+
+def test_journal_of_another_version_and_boot_is_of_no_use(left):
+    left.journal.path.write_text('{"version":9,"record":{"boot_id":"another"}}')
+    done = restore(left)
+    assert (done.exit_code, "earlier boot" in done.output) == (0, True)
+
+
+def test_another_cgroup_root_is_a_mistake_and_costs_no_original(left, tmp_path):
+    other = KernelTree(tmp_path / "other")
+    done = CliRunner().invoke(main, ["restore", "--state-dir", str(left.journal.path.parent), "--cgroup-root", str(other.root)])
+    assert done.exit_code == 2
+    assert "give the one that the agent ran with" in done.output
+    assert restore(left).exit_code == 0
+    assert left.tree.text("be", QUOTA) == "350000"
 
 
 def test_no_state_directory_is_nothing_to_do(tmp_path):

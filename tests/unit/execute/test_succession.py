@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from acting import Bench, FakeBoot, FullJournal, burst, cpus, limit, results, unlimit
+from kernel_tree import KernelTree
 from qosmanager.execute.resource_executor import ResourceExecutor
-from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
+from qosmanager.ports import JournalError
 
 QUOTA = "cpu.cfs_quota_us"
 
@@ -172,10 +173,27 @@ def test_journal_with_a_path_that_leaves_the_root_is_told_and_stops_nobody(bench
 
 def test_under_another_cgroup_root_the_originals_are_kept_for_the_right_one(bench, tmp_path):
     bench.limit(1.0)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "cgroup.controllers").write_text("")
-    elsewhere = ResourceExecutor(Hierarchies.probe(tmp_path / "other"), bench.journal, bench.scores, bench.boot)
-    assert set(results((*elsewhere.adopt().receipts, *elsewhere.restore_all()))) == {Result.REFUSED}
+    # It has the controllers and none of the groups: all would be taken for gone.
+    elsewhere = ResourceExecutor(KernelTree(tmp_path / "other"), bench.journal, bench.scores, bench.boot)
+    with pytest.raises(JournalError, match="give the one that the agent ran with"):
+        elsewhere.adopt()
     bench.restarted().adopt()
     bench.executor.restore_all()
     assert held(bench) == ["-1", "300000", "200000"]
+
+
+def test_journal_that_holds_nothing_is_of_every_cgroup_root(bench, tmp_path):
+    bench.limit(1.0)
+    bench.executor.restore_all()
+    elsewhere = ResourceExecutor(KernelTree(tmp_path / "other"), bench.journal, bench.scores, bench.boot)
+    assert elsewhere.adopt().receipts == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_journal_that_cannot_be_used_stops_the_successor_but_not_after_a_reboot(bench, version):
+    bench.limit(1.0)
+    bench.journal.path.write_text(f'{{"version":{version},"record":{{"boot_id":"boot-1","entries":7}}}}')
+    with pytest.raises(JournalError):
+        bench.restarted().adopt()
+    bench.boot = FakeBoot("boot-2")
+    assert bench.restarted().adopt().be_limit is None

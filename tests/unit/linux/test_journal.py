@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from qosmanager.linux.journal import FileJournal, prepare_directory
 from qosmanager.model.workload import CgroupFile
-from qosmanager.ports import JournalEntry, JournalRecord, OomEntry
+from qosmanager.ports import JournalEntry, JournalError, JournalRecord, OomEntry
 
 RECORD = JournalRecord(
     boot_id="b",
+    cgroup_root="30:1",
     entries=(
         JournalEntry(file=CgroupFile("cpu", "be", "cpu.max"), inode=7, original="max 100000", written=("1 2", "3 4"), pod="shop/api"),
     ),
@@ -58,27 +59,37 @@ def test_only_its_owner_may_read_it(journal):
         (b'{"version":2,"record":{}}', "is of version 2, this program reads version 1"),
     ],
 )
-def test_file_that_is_not_ours_to_understand_is_moved_aside(journal, raw, word):
+def test_file_that_is_not_ours_to_understand_is_refused_and_left_as_it_is(journal, raw, word):
     journal.save(RECORD)
-    for number in (1, 2):
-        journal.path.write_bytes(raw)
-        assert journal.load() is None
-        aside = journal.path.with_name(f"journal.json.unreadable-{number}")
-        assert word in journal.complaint
-        assert str(aside) in journal.complaint
-        assert aside.read_bytes() == raw
-    assert journal.load() is None
-    assert journal.complaint == ""
+    journal.path.write_bytes(raw)
+    with pytest.raises(JournalError) as refused:
+        journal.load()
+    assert word in str(refused.value)
+    assert str(journal.path) in str(refused.value)
+    assert "remove it" in str(refused.value)
+    assert refused.value.boot_id == ""
+    assert journal.path.read_bytes() == raw
+    assert os.listdir(journal.path.parent) == ["journal.json"]
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"version":2,"record":{"boot_id":"b","more":[]}}', b'{"version":1,"record":{"boot_id":"b","entries":7}}']
+)
+def test_the_boot_that_it_speaks_of_is_told_where_that_can_be_read(journal, raw):
+    journal.save(RECORD)
+    journal.path.write_bytes(raw)
+    with pytest.raises(JournalError) as refused:
+        journal.load()
+    assert refused.value.boot_id == "b"
 
 
 @pytest.mark.parametrize("make", [os.mkdir, lambda path: os.symlink("/etc/hostname", path)])
-def test_directory_or_link_in_its_place_is_moved_aside(journal, make):
+def test_directory_or_link_in_its_place_is_refused(journal, make):
     journal.path.parent.mkdir(mode=0o700)
     make(journal.path)
-    assert journal.load() is None
-    assert "cannot be read" in journal.complaint
-    journal.save(RECORD)
-    assert journal.load() == RECORD
+    with pytest.raises(JournalError, match=r"cannot be read .*; try again"):
+        journal.load()
+    assert os.path.lexists(journal.path)
 
 
 def test_link_in_the_new_ones_place_is_not_followed(journal, tmp_path):
@@ -137,12 +148,11 @@ def test_a_groups_name_that_is_no_text_is_kept_and_found_again(journal):
     odd = replace(RECORD, entries=(replace(entry, file=CgroupFile("cpu", group, "cpu.max")),), oom=(replace(RECORD.oom[0], group=group),))
     journal.save(odd)
     assert journal.load() == odd
-    assert journal.complaint == ""
 
 
 def test_damage_beside_such_a_name_is_told_like_any_other(journal):
     journal.save(RECORD)
     for raw in (b'{"version":1,"record":{"boot_id":"\\udcff"', b'{"version":1,"record":{"boot_id":["\\udcff"]}}'):
         journal.path.write_bytes(raw)
-        assert journal.load() is None
-        assert "cannot be understood" in journal.complaint
+        with pytest.raises(JournalError, match="cannot be understood"):
+            journal.load()
