@@ -58,7 +58,8 @@ class RealGroups:
         if self.kernel.version("cpu") == 2:
             # v2 gives a group's files to its parent to enable; only groups without processes of their own can.
             above = self.kernel.directory("cpu", os.path.dirname(group))
-            Path(above, "cgroup.subtree_control").write_text("+cpu +cpuset +memory")
+            there = set(Path(above, "cgroup.controllers").read_text().split())
+            Path(above, "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in ("cpu", "cpuset", "memory") if name in there))
         if self.kernel.version("cpuset") == 1:
             above = os.path.dirname(group)
             for file in ("cpuset.cpus", "cpuset.mems"):

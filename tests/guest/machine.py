@@ -6,17 +6,21 @@ emulated in software where the machine has no /dev/kvm that works: some 30 times
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -28,6 +32,7 @@ HOME = PROJECT / "build" / "v2-kernel"
 KERNEL = HOME / "vmlinuz"
 REASON = HOME / "why-not"
 QEMU = "qemu-system-x86_64"
+USER_MODE_LINUX = HOME / "linux.uml"
 BUSYBOX = Path("/bin/busybox")
 # What the standard library has and no test needs.
 LEAVE_OUT = frozenset(
@@ -83,39 +88,63 @@ def boot(tests: list[str], environment: dict[str, str], log: Path, seconds: floa
 
     A result has "test", "outcome" (passed, failed, skipped), "text" and "seconds". What the console said is left in `log`.
     """
-    image = log.with_suffix(".cpio")
-    image.write_bytes(_base() + _project(tests, environment))
-    try:
+    # A virtual machine often has a /dev/kvm on which no guest starts: software then. One thread, for with two, a processor can be
+    # caught in the middle of an instruction that the kernel just replaces.
+    accelerators = ["kvm"] * os.access("/dev/kvm", os.R_OK | os.W_OK) + ["tcg,thread=single"]
+    for accelerator in accelerators:
         told = False
-        for accelerator in _accelerators():
-            for result in _machine(accelerator, image, log, seconds):
-                told = True
-                yield result
-            if told:
-                return
-    finally:
-        image.unlink()
+        for result in _run(partial(_qemu, accelerator), _project(tests, environment), log, seconds):
+            told = True
+            yield result
+        if told:
+            return
 
 
-def _accelerators() -> tuple[str, ...]:
-    """Return what to try. A virtual machine often has a /dev/kvm on which no guest starts: the second one is then taken."""
-    return ("kvm", "tcg,thread=single") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ("tcg,thread=single",)
+def boot_user_mode(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Run tests as `boot` does, in User-mode Linux: at full speed, but one CPU, no cpuset, no PSI."""
+    yield from _run(_user_mode, _project(tests, environment), log, seconds)
 
 
-def _machine(accelerator: str, image: Path, log: Path, seconds: float) -> Iterator[dict[str, str]]:
-    results = log.with_suffix(".results")
-    results.write_bytes(b"")
-    command = [
+class _Ports(NamedTuple):
+    """Where the guest's console and results go."""
+
+    console: BinaryIO
+    results: BinaryIO
+
+
+def _qemu(accelerator: str, image: Path, ports: _Ports) -> list[str]:
+    return [
         *(QEMU, "-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", "1024", "-display", "none"),
-        *("-no-reboot", "-nic", "none", "-serial", f"file:{log}", "-serial", f"file:{results}"),
+        *("-no-reboot", "-nic", "none", "-serial", f"file:{ports.console.name}", "-serial", f"file:{ports.results.name}"),
         *("-kernel", str(KERNEL), "-initrd", str(image), "-append", "console=ttyS0 quiet panic=-1 psi=1"),
     ]
+
+
+def _user_mode(image: Path, ports: _Ports) -> list[str]:
+    return [
+        *(str(USER_MODE_LINUX), "mem=768M", f"initrd={image}", "root=/dev/ram0", "rdinit=/init", "quiet", "panic=-1"),
+        *("con=null", f"con0=null,fd:{ports.console.fileno()}", f"ssl1=null,fd:{ports.results.fileno()}", f"uml_dir={image.parent}/"),
+    ]
+
+
+def _run(command: Callable[[Path, _Ports], list[str]], project: bytes, log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    image, results = log.with_suffix(".cpio"), log.with_suffix(".results")
+    image.write_bytes(_base() + project)
     quiet = subprocess.DEVNULL
-    with results.open() as lines, subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as machine:
+    with log.open("wb") as console, results.open("wb") as port, results.open() as lines:
+        ports = _Ports(console, port)
+        passed = [each.fileno() for each in ports]
+        environment = {**os.environ, "TMPDIR": str(log.parent)}
+        words = command(image, ports)
+        machine = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=passed, env=environment, start_new_session=True)
         try:
             yield from _results(lines, machine, time.monotonic() + seconds)
         finally:
-            machine.kill()
+            image.unlink()
+            with contextlib.suppress(ProcessLookupError):
+                # User-mode Linux is many processes, all in the session of the first.
+                os.killpg(machine.pid, signal.SIGKILL)
+            machine.wait()
 
 
 def _results(lines, machine: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, str]]:

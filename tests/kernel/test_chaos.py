@@ -177,7 +177,6 @@ def test_an_agent_that_hardly_gets_to_run_says_so_keeps_the_limit_and_recovers(a
     assert late >= began
     wait(lambda: cycles(agent) > late + 10 and lag(agent) < 0.1, 20, "cycles in time again", agent.lines)
     assert limit_in_force(groups)
-    groups.move("", agent.process.pid)
 
 
 def lag(agent) -> float:

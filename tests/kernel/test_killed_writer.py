@@ -66,7 +66,8 @@ def contents(groups, names, pid):
     files = ("cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpu.shares") if version == 1 else ("cpu.max", "cpu.max.burst", "cpu.weight")
     # v2 takes no empty set back while tasks run in the group, but every CPU, which means the same.
     cpus = "cpuset.cpus" if groups.kernel.version("cpuset") == 1 else "cpuset.cpus.effective"
-    found = {(name, file): groups.text(groups.path(name), file) for name in names for file in (*files, cpus)}
+    files = files if groups.kernel.version("cpuset") is None else (*files, cpus)
+    found = {(name, file): groups.text(groups.path(name), file) for name in names for file in files}
     with open(f"/proc/{pid}/oom_score_adj") as score:
         return found | {("be/job", "oom_score_adj"): score.read().strip()}
 

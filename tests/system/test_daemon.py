@@ -48,7 +48,8 @@ def files(groups) -> dict[tuple[str, str], str]:
     """Every file that an agent may write, of every group, and the scores of the BE processes."""
     version = groups.kernel.version("cpu")
     names = ("cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpu.shares") if version == 1 else ("cpu.max", "cpu.max.burst", "cpu.weight")
-    found = {(group, name): groups.text(groups.path(group), name) for group in ("api", "be", "be/one") for name in (*names, "cpuset.cpus")}
+    names = names if groups.kernel.version("cpuset") is None else (*names, "cpuset.cpus")
+    found = {(group, name): groups.text(groups.path(group), name) for group in ("api", "be", "be/one") for name in names}
     for pid in groups.kernel.pids("cpu", groups.path("be/one")):
         found["be/one", f"oom_score_adj of {pid}"] = Path(f"/proc/{pid}/oom_score_adj").read_text().strip()
     return found
