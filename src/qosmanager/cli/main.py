@@ -10,11 +10,13 @@ from qosmanager.cli.config import config
 from qosmanager.cli.demo import demo
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.explain import explain
+from qosmanager.cli.install_service import install_service
 from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
 from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
 from qosmanager.cli.status import status, top
+from qosmanager.cli.uninstall import uninstall
 
 
 @click.group(
@@ -33,5 +35,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (completion, config, demo, explain, pause, plan, restore, resume, run, status, top):
+for command in (completion, config, demo, explain, install_service, pause, plan, restore, resume, run, status, top, uninstall):
     main.add_command(command)
