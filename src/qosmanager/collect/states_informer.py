@@ -146,9 +146,10 @@ class StatesInformer:
         if self._marks is None:
             for source in self._sources:
                 source.forget()
+        # Looked at before the scan, so that the next one finds what comes while it runs; after it, only what the scan itself found.
+        before = self._look()
         residents = self._scan()
-        self._scanned = now
-        self._marks = self._look()
+        self._scanned, self._marks = now, self._look() | before
         if residents != self._residents:
             self._residents = residents
         return self._residents
@@ -165,7 +166,7 @@ class StatesInformer:
                 elif not source.owns(workload.cgroup):
                     claims.problems.append(f"{workload.key}: {workload.cgroup} lies outside {self._node}, which is the node; left alone")
         workloads = tuple(claims.workloads.values())
-        be_parent = self._be_parent({workload.cgroup for workload in workloads if workload.qos is QoS.BE})
+        be_parent = self._be_parent(workloads)
         return Residents(
             workloads=workloads,
             be_parent=be_parent,
@@ -182,12 +183,13 @@ class StatesInformer:
             return (f"no workload is declared and no kubelet tree was found under {self._tree.root}",)
         return tuple(problem for source in self._sources for problem in source.problems)
 
-    def _be_parent(self, be_groups: set[str]) -> str | None:
+    def _be_parent(self, workloads: tuple[Workload, ...]) -> str | None:
         """Return the group at which all BE can be limited together, or None.
 
         It is the one parent of every BE group and of those still to come, is not the root, has no processes of its own, and every group
-        right below it is a BE pod: nothing else may fall under the limit by accident.
+        right below it is a BE pod, or one that was born after they were listed: nothing else may fall under the limit by accident.
         """
+        be_groups = {workload.cgroup for workload in workloads if workload.qos is QoS.BE}
         homes = {home for source in self._sources for home in source.be_homes() if self._is_here(home) and self._tree.identity(home)}
         parents = {_parent(group) for group in be_groups} or homes
         if len(parents) != 1:
@@ -195,8 +197,10 @@ class StatesInformer:
         parent = parents.pop()
         if not parent or self._tree.has_processes(parent):
             return None
-        below = {f"{parent}/{name}" for name in self._tree.children(parent)}
-        return parent if below <= be_groups else None
+        others = {f"{parent}/{name}" for name in self._tree.children(parent)} - be_groups
+        if parent in homes:
+            others &= {workload.cgroup for workload in workloads}
+        return None if others else parent
 
 
 class _Claims:

@@ -151,6 +151,38 @@ def test_a_vanished_group_has_everything_read_again(kernel):
     assert [workload.name for workload in states.refresh(1.0).workloads] == ["batch-b"]
 
 
+class Birth(CgroupTree):
+    """A tree in which a group is born right after the groups beside it were listed."""
+
+    def __init__(self, kernel, group):
+        super().__init__(kernel.files)
+        self._born = group
+        self._kernel = kernel
+
+    def children(self, group):
+        names = super().children(group)
+        if group == self._born.rpartition("/")[0] and not os.path.exists(self._kernel.files.directory("cpu", self._born)):
+            self._kernel.add(self._born)
+        return names
+
+
+def test_a_group_born_during_the_scan_is_found_by_the_next_one_and_does_not_cost_the_parent(kernel):
+    kernel.add("batch.slice/a")
+    tree = Birth(kernel, "batch.slice/b")
+    states = StatesInformer(tree, (RuleSource(tree, (rule("batch", "batch.slice/*", QoS.BE),)),))
+    first = states.refresh(0.0)
+    assert [workload.name for workload in first.workloads] == ["batch-a"]
+    assert first.be_parent == "batch.slice"
+    assert [workload.name for workload in states.refresh(1.0).workloads] == ["batch-a", "batch-b"]
+
+
+def test_a_service_among_batch_costs_the_parent_also_where_batch_is_born(kernel):
+    kernel.add("batch.slice/a")
+    kernel.add("batch.slice/api")
+    states = informer(kernel, rule("api", "batch.slice/api"), rule("batch", "batch.slice/*", QoS.BE))
+    assert states.refresh(0.0).be_parent is None
+
+
 class TestBeParent:
     BATCH = rule("batch", "batch.slice/*", QoS.BE)
 
