@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from qosmanager.cli.main import main
 from qosmanager.config.parse import load_settings, read_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.snapshot import load_snapshot
@@ -100,6 +101,12 @@ def test_no_metric_of_the_code_is_left_out_of_the_reference():
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
     assert len(named) > 20
     assert [name for name in named if f"`koordlet_qos_{name}" not in page] == []
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "README.zh-CN.md"])
+def test_every_command_is_in_the_table_of_commands(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in main.commands if f"`qosmanager {name}`" not in text and f"`{name}`" not in text] == []
 
 
 def test_the_presets_in_the_reference_are_those_of_section_6():
