@@ -56,22 +56,22 @@ class Pace:
 class Missing:
     """Why readings of one pod are None: field ("cpu.wait") to reason, kept between cycles under the snapshot's names."""
 
-    __slots__ = ("_names", "_prefix", "reasons")
+    __slots__ = ("_prefix", "_told", "reasons")
 
     def __init__(self, key: str) -> None:
         self._prefix = f"pods.{key}."
-        self._names: dict[str, str] = {}  # made once, not once a cycle
+        self._told: dict[str, str] = {}  # by field: most is told again unchanged, each cycle
         self.reasons: dict[str, str] = {}
 
     def note(self, field: str, reason: str) -> None:
         """Say why a field is None; "": it is measured."""
-        name = self._names.get(field)
-        if name is None:
-            name = self._names[field] = self._prefix + field
+        if self._told.get(field, "") == reason:
+            return
+        self._told[field] = reason
         if reason:
-            self.reasons[name] = reason
+            self.reasons[self._prefix + field] = reason
         else:
-            self.reasons.pop(name, None)
+            self.reasons.pop(self._prefix + field, None)
 
     def attempt(self, fields: tuple[str, ...], reading: Callable[[], T]) -> T | None:
         """Return what `reading` returns, or None with the reason under each field. GroupGoneError goes through."""

@@ -88,9 +88,8 @@ class CpuTracker:
         self._containers = [known.get(cgroup) or ContainerTracker(cgroup, self._readers) for cgroup in wanted]
         self._missing.note("cpu.request", "" if workload.cpu_request is not None else "none declared")
 
-    def sample(self, conditions: Conditions, throttled: dict[str, float], *, dear: bool) -> PodCpu:
-        """Measure now, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
-        now = conditions.monotonic()
+    def sample(self, conditions: Conditions, throttled: dict[str, float], *, now: float, dear: bool) -> PodCpu:
+        """Measure at `now`, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
         usage, ratio = self._usage(now, conditions.gap)
         if dear or self._hurried:
             self._waiting = self._wait(now, conditions.gap, usage, dear)
@@ -105,7 +104,8 @@ class CpuTracker:
             if container.throttled is not None:
                 throttled[container.cgroup] = container.throttled
                 ratio = container.throttled if ratio is None else max(ratio, container.throttled)
-        self._read_limit(conditions.own_limit, dear)
+        if dear or self._hurried or self._raised:
+            self._read_limit(conditions.own_limit, dear)
         if usage is not None:
             self._history.add_usage(now, usage)
         if dear or self._mean is None:

@@ -61,7 +61,7 @@ class PodTracker:
         thrift = conditions.thrift
         limits = self._limits_pace.due(now, 2.0 if thrift >= 3 else 1.0)
         workload = self.workload
-        cpu = self._cpu.sample(conditions, throttled, dear=limits)
+        cpu = self._cpu.sample(conditions, throttled, now=now, dear=limits)
         if self._memory_pace.due(now, 2.0 if thrift >= 3 else 1.0):
             self._memory.sample(workload, now, conditions)
         if self._observed_pace.due(now, 2.0 if thrift >= 1 else 1.0):

@@ -53,20 +53,27 @@ class BeOomScores:
         self._kernel = kernel
         self._scores = scores
         self._ledger = ledger
-        self._seen: dict[str, set[str]] = {}
-        self._due = 0.0
+        self._seen: dict[str, dict[int, str]] = {}  # group -> pid -> identity, at the last look
+        self._due: dict[str, float] = {}  # group -> when it is looked at next
         self._value: int | None = None
 
     def keep(self, groups: Collection[str], value: int | None, now: float) -> list[Receipt]:
-        """Raise what is new, every 5 s; put groups back that are BE no longer."""
-        if now < self._due and value == self._value:
-            return []
-        self._due, self._value = now + _PERIOD, value
+        """Raise what is new in each group, every 5 s; put groups back that are BE no longer."""
+        if value != self._value:
+            self._value, self._due = value, {}
         stays = set(groups) if value is not None else set()
-        receipts = [receipt for group in sorted(set(self._ledger.oom) - stays) for receipt in self.put_back(group)]
+        receipts = [receipt for group in sorted(self._ledger.oom.keys() - stays) for receipt in self.put_back(group)]
+        if value is None:
+            return receipts
+        known, self._due = self._due, {}
         self._seen = {group: seen for group, seen in self._seen.items() if group in stays}
-        if value is not None:
-            receipts += [receipt for group in sorted(stays) for receipt in self._raise(group, value)]
+        for number, group in enumerate(groups):
+            due = known.get(group)
+            if due is None or due <= now:
+                receipts += self._raise(group, value)
+                # Not all in one cycle: a hundred at once would show.
+                due = now + (_PERIOD if due else _PERIOD * (number % 5 + 1) / 5)
+            self._due[group] = due
         return receipts
 
     def _raise(self, group: str, value: int) -> list[Receipt]:
@@ -83,9 +90,10 @@ class BeOomScores:
         if entry is not None and entry.inode != inode:
             entry = None
         present = self._present(group)
-        known = self._seen.get(group, set(entry.processes) if entry is not None else set())
-        new = self._scores_of(present - known)
+        last = self._seen.get(group)
+        known = set(last.values()) if last is not None else set(entry.processes if entry is not None else ())
         self._seen[group] = present
+        new = self._scores_of(set(present.values()) - known)
         lower = {identity: score for identity, score in new.items() if score < value}
         if not lower:
             return []
@@ -93,15 +101,18 @@ class BeOomScores:
             # A first look: who already is at the value was so before us, and stays so.
             entry = OomEntry(group=group, inode=inode, value=value, original=min(lower.values()), processes=new)
         else:
-            kept = {identity: score for identity, score in entry.processes.items() if identity in present}
+            kept = {identity: score for identity, score in entry.processes.items() if identity in present.values()}
             entry = replace(entry, processes=kept | lower)
         return self._write(group, entry, lower)
 
-    def _present(self, group: str) -> set[str]:
-        found: set[str] = set()
+    def _present(self, group: str) -> dict[int, str]:
+        """Return who is there. A pid that was there at the last look is taken for the same process: another one in the same group within
+        5 s would be a child of a raised one, and raised by birth."""
+        last = self._seen.get(group, {})
+        found: dict[int, str] = {}
         for pid in group_pids(self._kernel, group):
             try:
-                found.add(self._scores.identity(pid))
+                found[pid] = last.get(pid) or self._scores.identity(pid)
             except (OSError, ValueError):
                 continue
         return found

@@ -111,7 +111,11 @@ class Hierarchies:
         return os.stat(self.directory(controller, group), follow_symlinks=False).st_ino
 
     def children(self, controller: str, group: str) -> list[str]:
-        with os.scandir(self.directory(controller, group)) as entries:
+        directory = self.directory(controller, group)
+        # Two links, of its name and its own dot: nothing below, which most groups have, and a look at all files costs ten times as much.
+        if os.stat(directory, follow_symlinks=False).st_nlink == 2:
+            return []
+        with os.scandir(directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def pids(self, controller: str, group: str) -> list[int]:

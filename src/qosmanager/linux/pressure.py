@@ -9,21 +9,23 @@ from qosmanager.collect.readings import Stall
 from qosmanager.linux.attempt import attempt
 from qosmanager.linux.descriptor import KeptFile
 
+_AVERAGE = len(b"some avg10=")  # as long as that of "full"
+
 
 def parse_stall(content: bytes, kind: bytes = b"some") -> Stall:
     """Return the `some` or `full` line. Raises ValueError when it is not there or not in this form."""
     start = content.find(kind + b" avg10=")
     if start < 0:
         raise ValueError(f"no {kind.decode()} line in a pressure file: {content[:60]!r}")
-    line = content[start : content.find(b"\n", start) if b"\n" in content[start:] else len(content)]
-    fields = line.split(b" ")
-    total = fields[-1]
-    if not total.startswith(b"total="):
+    end = content.find(b"\n", start)
+    line = content[start : end if end >= 0 else len(content)]
+    total = line.rfind(b" total=")
+    if total < 0:
         raise ValueError(f"no total in a pressure file's line: {line!r}")
-    average = float(fields[1][6:])
+    average = float(line[_AVERAGE : line.find(b" ", _AVERAGE)])
     if not isfinite(average):
         raise ValueError(f"no number in a pressure file's line: {line!r}")
-    return Stall(average, int(total[6:]) / 1e6)
+    return Stall(average, int(line[total + 7 :]) / 1e6)
 
 
 class NodeStalls:
