@@ -27,6 +27,7 @@ class Severity(IntEnum):
 
 
 Line = tuple[Severity, str]
+_TROUBLE = (Result.FAILED, Result.REFUSED)
 
 
 def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
@@ -36,6 +37,7 @@ def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
         (Severity.INFO, _cycle(record)),
         *_actions(done),
         *_evictions(done),
+        *_unasked(record),
         *_foreign(record),
         *_outcomes(record),
         *_degraded(record, previous),
@@ -75,7 +77,7 @@ def _cycle(record: CycleRecord) -> str:
 def _actions(done: tuple[Effect, ...]) -> list[Line]:
     return [
         (
-            Severity.WARNING if effect.result in (Result.FAILED, Result.REFUSED) else Severity.INFO,
+            Severity.WARNING if effect.result in _TROUBLE else Severity.INFO,
             pairs(
                 effect.action.plugin.value,
                 action=effect.kind,
@@ -83,9 +85,25 @@ def _actions(done: tuple[Effect, ...]) -> list[Line]:
                 set=amount(effect.action) or "-",
                 result=_result(effect),
                 reason=effect.action.reason,
+                **_trouble(effect),
             ),
         )
         for effect in done
+    ]
+
+
+def _trouble(effect: Effect) -> dict[str, str]:
+    """Return why an action was not done, once for each reason."""
+    details = dict.fromkeys(r.detail or r.target for r in effect.receipts if r.result in _TROUBLE)
+    return {"trouble": "; ".join(details)} if details else {}
+
+
+def _unasked(record: CycleRecord) -> list[Line]:
+    """What the executor could not do without an action asking for it: weights, oom_score_adj, the journal."""
+    return [
+        (Severity.WARNING, pairs("Trouble", target=r.target, result=r.result.value, detail=r.detail or "-"))
+        for r in record.receipts
+        if r.action is None and r.result in _TROUBLE
     ]
 
 

@@ -73,3 +73,11 @@ def test_outcomes_and_failures():
 
 def test_a_value_never_breaks_the_line():
     assert pairs("x", a='say "hi"\nnow', b="") == 'x a="say \\"hi\\"\\nnow" b=""'
+
+
+def test_what_could_not_be_done_says_why_with_and_without_an_action():
+    refused = receipt(0, Result.REFUSED, "journal", detail="the journal cannot be written: No space left on device")
+    unasked = receipt(None, Result.FAILED, "cpu:/be/cpu.shares", detail="Invalid argument")
+    seen = lines(record(actions=(LIMIT,), receipts=(refused, unasked)))
+    assert seen[1].endswith('trouble="the journal cannot be written: No space left on device"')
+    assert seen[2] == 'Trouble target=cpu:/be/cpu.shares result=failed detail="Invalid argument"'
