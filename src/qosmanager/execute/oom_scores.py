@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.execute.ledger import Ledger
@@ -29,6 +30,13 @@ class OomScores(Protocol):
 
     def write(self, identity: str, value: int) -> None:
         """Write, if the process still is the one of this identity; else OSError(ESRCH)."""
+
+
+class _Raise(Struct, frozen=True):
+    """A group's entry as it is to be, and who has a lower score now: identity -> score."""
+
+    entry: OomEntry
+    lower: dict[str, int]
 
 
 def process_controller(kernel: KernelFiles) -> str:
@@ -67,16 +75,18 @@ class BeOomScores:
             return receipts
         known, self._due = self._due, {}
         self._seen = {group: seen for group, seen in self._seen.items() if group in stays}
+        found: list[_Raise] = []
         for number, group in enumerate(groups):
             due = known.get(group)
             if due is None or due <= now:
-                receipts += self._raise(group, value)
+                found += self._look(group, value)
                 # Not all in one cycle: a hundred at once would show.
-                due = now + (_PERIOD if due else _PERIOD * (number % 5 + 1) / 5)
+                due = now + (_PERIOD * (number % 5 + 1) / 5 if due is None else _PERIOD)
             self._due[group] = due
-        return receipts
+        return receipts + self._write(found)
 
-    def _raise(self, group: str, value: int) -> list[Receipt]:
+    def _look(self, group: str, value: int) -> list[_Raise]:
+        """What there is to be raised in a group: one, or nothing."""
         controller = process_controller(self._kernel)
         entry = self._ledger.oom.get(group)
         if entry is not None and entry.value != value:
@@ -101,13 +111,14 @@ class BeOomScores:
             # A first look: who already is at the value was so before us, and stays so.
             entry = OomEntry(group=group, inode=inode, value=value, original=min(lower.values()), processes=new)
         else:
-            kept = {identity: score for identity, score in entry.processes.items() if identity in present.values()}
+            there = set(present.values())
+            kept = {identity: score for identity, score in entry.processes.items() if identity in there}
             entry = replace(entry, processes=kept | lower)
-        return self._write(group, entry, lower)
+        return [_Raise(entry, lower)]
 
     def _present(self, group: str) -> dict[int, str]:
-        """Return who is there. A pid that was there at the last look is taken for the same process: another one in the same group within
-        5 s would be a child of a raised one, and raised by birth."""
+        """Return who is there. A pid that was there at the last look is taken for the same process: the kernel hands pids out in turn, so
+        that in 5 s none comes again."""
         last = self._seen.get(group, {})
         found: dict[int, str] = {}
         for pid in group_pids(self._kernel, group):
@@ -126,24 +137,29 @@ class BeOomScores:
                 continue
         return found
 
-    def _write(self, group: str, entry: OomEntry, lower: dict[str, int]) -> list[Receipt]:
-        target = f"oom_score_adj of {group}"
-        before = self._ledger.oom.get(group)
-        self._ledger.oom[group] = entry
+    def _write(self, found: list[_Raise]) -> list[Receipt]:
+        """Raise, all with one save of the journal before it."""
+        if not found:
+            return []
+        before = dict(self._ledger.oom)
+        self._ledger.oom |= {each.entry.group: each.entry for each in found}
         try:
             self._ledger.save()
         except OSError as error:
-            self._seen.pop(group, None)
-            if before is None:
-                del self._ledger.oom[group]
-            else:
-                self._ledger.oom[group] = before
-            return [Receipt(target=target, result=Result.REFUSED, detail=f"nothing was written, because the journal cannot be: {error}")]
-        refused = [problem for identity in lower if (problem := _try(self._scores, identity, entry.value))]
+            self._ledger.oom = before
+            for each in found:
+                self._seen.pop(each.entry.group, None)
+            detail = f"nothing was written, because the journal cannot be: {error}"
+            return [Receipt(target=_target(each.entry), result=Result.REFUSED, detail=detail) for each in found]
+        return [self._raise(each) for each in found]
+
+    def _raise(self, found: _Raise) -> Receipt:
+        entry, count = found.entry, len(found.lower)
+        refused = [problem for identity in found.lower if (problem := _try(self._scores, identity, entry.value))]
         if refused:
-            return [Receipt(target=target, result=Result.REFUSED, detail=f"{len(refused)} of {len(lower)}: {refused[0]}")]
-        before_text = str(entry.original)
-        return [Receipt(target=target, result=Result.APPLIED, before=before_text, after=str(entry.value), detail=f"{len(lower)} processes")]
+            return Receipt(target=_target(entry), result=Result.REFUSED, detail=f"{len(refused)} of {count}: {refused[0]}")
+        original, value = str(entry.original), str(entry.value)
+        return Receipt(target=_target(entry), result=Result.APPLIED, before=original, after=value, detail=f"{count} processes")
 
     def put_back(self, group: str) -> list[Receipt]:
         """Give a group's processes their own values back, where they still hold ours."""
@@ -162,7 +178,7 @@ class BeOomScores:
 
 def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Receipt]:
     """Put one group's originals back, compare-and-set."""
-    target = f"oom_score_adj of {entry.group}"
+    target = _target(entry)
     controller = process_controller(kernel)
     try:
         if kernel.inode(controller, entry.group) != entry.inode:
@@ -185,6 +201,10 @@ def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Re
     if problems:
         return [Receipt(target=target, result=Result.FAILED, detail=f"{len(problems)} of {count}: {problems[0]}")]
     return [Receipt(target=target, result=Result.APPLIED, before=str(entry.value), after=str(entry.original), detail=f"{count} processes")]
+
+
+def _target(entry: OomEntry) -> str:
+    return f"oom_score_adj of {entry.group}"
 
 
 def _try(scores: OomScores, identity: str, value: int) -> str:

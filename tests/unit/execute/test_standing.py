@@ -87,6 +87,25 @@ def test_a_group_is_looked_at_at_once_and_then_every_five_seconds(bench):
     assert [second for second in range(1, 13) if bench.scores.scores[100 + second] == 1000] == [1, 2, 7, 12]
 
 
+def test_many_groups_are_raised_after_one_save_of_the_journal(bench):
+    saves = []
+
+    class Spy:
+        def load(self):
+            return None
+
+        def save(self, record):
+            saves.append({each.group: each.value for each in record.oom})
+
+    bench.executor = ResourceExecutor(bench.tree, Spy(), bench.scores, bench.boot)
+    bench.tree.add("be/more", pids=(21,))
+    bench.scores.scores[21] = 5
+    bench.pod("more", QoS.BE, "be/more")
+    assert results(bench.cycle()) == [Result.APPLIED, Result.APPLIED]
+    assert saves == [{"be/job": 1000, "be/more": 1000}]
+    assert bench.scores.scores[21] == 1000
+
+
 def test_score_that_somebody_else_changed_is_left_alone(bench):
     bench.cycle()
     bench.scores.scores[11] = 500
