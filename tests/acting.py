@@ -93,6 +93,7 @@ class Bench:
         self.kubelet_owned = False
         self.kubelet_cpusets: str | None = None
         self.standing = Standing()
+        self.raised: set[str] = set()  # LS pods of which the engine knows a burst
         self.now = 0.0
         self.executor = self.restarted()
 
@@ -125,7 +126,12 @@ class Bench:
     def cycle(self, *actions: Action) -> tuple[Receipt, ...]:
         self.now += 1.0
         self.boot.now += 1.0
-        plan = Plan(actions=actions, standing=self.standing)
+        for action in actions:
+            if isinstance(action, SetCpuLimit):
+                self.raised.add(action.pod)
+            elif isinstance(action, RestoreCpuLimit):
+                self.raised.discard(action.pod)
+        plan = Plan(actions=actions, standing=self.standing, raised=tuple(sorted(self.raised)))
         return self.executor.apply(plan, self.placement, self.snapshot, self.now)
 
     def limit(self, cores: float) -> tuple[Receipt, ...]:

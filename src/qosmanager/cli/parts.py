@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -37,11 +37,13 @@ from qosmanager.ports import Clock
 
 
 class Acting(Struct, frozen=True):
-    """The acting side. `own_limit` tells the limit in cores that a group had before we raised it; None: we did not."""
+    """The acting side. `own_limit` tells the limit in cores that a group had before we raised it (None: we did not), `allowed_cpus` the
+    CPUs that all of some groups may have without us (empty: not known)."""
 
     hierarchies: Hierarchies
     actuator: Actuator
     own_limit: Callable[[str], float | None]
+    allowed_cpus: Callable[[Collection[str]], frozenset[int]]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -72,7 +74,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
     """Build what acts; `state_dir` None: what only records. The lock is held until `stack` unwinds. Raises CannotRunError."""
     hierarchies = hierarchies_at(cgroup_root)
     if state_dir is None:
-        return Acting(hierarchies, Recorder(), lambda _: None)
+        return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset())
     try:
         stack.enter_context(NodeLock(state_dir))
     except LockHeldError as error:
@@ -85,7 +87,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
         raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
     executor = ResourceExecutor(hierarchies, FileJournal(state_dir), ProcScores(), LinuxBoot())
     evictor = Evictor(LocalEvictions(hierarchies, Systemd()))
-    return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit)
+    return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus)
 
 
 def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) -> Measuring:
@@ -107,6 +109,7 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
         informer=informer(wanted.rules),
         latencies=latencies,
         own_limit=acting.own_limit,
+        allowed_cpus=acting.allowed_cpus,
     )
     sampler = Sampler(sources, wanted.settings)
     stack.callback(sampler.close)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 from msgspec import Struct
 
-from qosmanager.collect.conditions import Conditions, OwnLimit
+from qosmanager.collect.conditions import Conditions, OwnLimit, Pace
 from qosmanager.collect.metric_cache import MetricCache
 from qosmanager.collect.node_tracker import NodeTracker
 from qosmanager.collect.pod_tracker import PodTracker
 from qosmanager.collect.readings import GroupGoneError, GroupReaders, NodeReader
 from qosmanager.collect.states_informer import Residents, StatesInformer
 from qosmanager.collect.trend import slope
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import Policy, Settings
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Node, Pod, Snapshot
 from qosmanager.model.workload import Placement
 from qosmanager.ports import Clock, Latencies
 
 FITS = 10.0  # seconds between two fits
+LIMITS = 10.0  # seconds between two looks at the CPUs that BE may have
 CPU_TREND = 120.0
 LS_GROWTH = 300.0
 AVAILABLE_TREND = 60.0
@@ -35,7 +36,8 @@ class NodeUnreadableError(Exception):
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """What the sampler reads from. `own_limit`: see `OwnLimit`."""
+    """What the sampler reads from. `own_limit`: see `OwnLimit`; `allowed_cpus`: the CPUs that all of some groups may have, our own sets
+    left aside (empty: not known)."""
 
     clock: Clock
     node: NodeReader
@@ -43,6 +45,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     informer: StatesInformer
     latencies: Latencies
     own_limit: OwnLimit
+    allowed_cpus: Callable[[Collection[str]], frozenset[int]] = lambda _: frozenset()
 
 
 class Sampler:
@@ -56,11 +59,14 @@ class Sampler:
         self._trends = Trends()
         self._informer = sources.informer
         self._thrift = 0
+        self._be_cpus: tuple[int, ...] = ()
+        self._be_cpus_pace = Pace(LIMITS, 1.0)
         self.cache = MetricCache()
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is."""
+        """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is; policy cpuset wants BE's CPUs."""
+        self._wants_be_cpus = settings.cpu_suppress.policy is Policy.CPUSET
         self._gap = max(LEAST_GAP, 3 * settings.sync_period)
         self._growth_threshold = settings.memory_evict.memory_growth_threshold * MEGABYTE
 
@@ -97,6 +103,7 @@ class Sampler:
         snapshot = Snapshot(
             node=self._with_trends(now, pods, missing),
             pods=tuple(pods),
+            be_cpus=self._read_be_cpus(now, residents),
             time=now,
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             missing=missing,
@@ -116,6 +123,15 @@ class Sampler:
         for key in tuple(self._pods):
             self._drop(key)
 
+    def _read_be_cpus(self, now: float, residents: Residents) -> tuple[int, ...]:
+        if not self._wants_be_cpus:
+            return ()
+        if self._be_cpus_pace.due(now):
+            batch = [workload.cgroup for workload in residents.workloads if workload.qos is QoS.BE]
+            groups = batch if residents.be_parent is None else [residents.be_parent]
+            self._be_cpus = tuple(sorted(self._sources.allowed_cpus(groups)))
+        return self._be_cpus
+
     def _follow(self, residents: Residents) -> None:
         """Open what is new, close what is gone; a group of another path under a known name is another pod."""
         wanted = {workload.key: workload for workload in residents.workloads}
@@ -130,6 +146,7 @@ class Sampler:
             elif known.workload != workload:
                 known.adopt(workload)
         self._residents = residents
+        self._be_cpus_pace.hasten()
         self._sources.latencies.watch(residents.workloads)
 
     def _drop(self, key: str) -> None:

@@ -59,6 +59,7 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
         standing=draft.standing,
         resources=draft.resources,
         level=draft.level,
+        raised=tuple(burst.pod for burst in draft.state.bursts if not burst.observed),
         degraded=degraded + (("paused",) if snapshot.paused else ()) + failed,
     )
     return replace(draft.state, time=snapshot.time), plan
@@ -117,6 +118,10 @@ def _first_draft(facts: Facts) -> Draft:
     state = facts.before
     if _is_gap(state, facts.snapshot, settings):
         state = _interrupted(state)
+    if state.unfit_since:
+        patience = settings.memory_evict.termination_timeout
+        unfit = {pod: since for pod, since in state.unfit_since.items() if not facts.has_held(since, patience)}
+        state = replace(state, unfit_since=unfit)
     if now is not None:
         cooling = {pod: until for pod, until in state.burst_cooldown_until.items() if not facts.is_over(until)}
         state = replace(state, burst_cooldown_until=cooling) if len(cooling) != len(state.burst_cooldown_until) else state

@@ -121,6 +121,8 @@ def may_be_evicted(facts: Facts, state: State, pod: Pod) -> str | None:
     """Return None for a possible victim, else the reason why this BE pod is none (sections 1 and 5.5)."""
     if is_terminating(pod, state):
         return "it is terminating already"
+    if pod.key in state.unfit_since:
+        return f"it could not be evicted {facts.elapsed(state.unfit_since[pod.key]):.0f} s ago"
     if pod.critical:
         return "it is critical"
     if pod.owner in ("DaemonSet", "Node"):

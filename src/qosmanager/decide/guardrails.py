@@ -1,7 +1,7 @@
 """The rules that no plan may break, checked on every plan before anybody acts on it (specification, section 5, invariant).
 
 The plugins keep them by construction; this is the second lock on the door. An action that breaks one is a failure of its plugin: it is
-reported, and the cycle only tightens (section 2).
+reported, and the cycle only tightens (section 2). A BE limit that leaves LS less than it uses or was granted is lowered to what fits.
 """
 
 from __future__ import annotations
@@ -11,15 +11,33 @@ import math
 from msgspec.structs import replace
 
 from qosmanager.decide.facts import Draft, Facts
-from qosmanager.model.actions import Action, Evict, PluginFailure, RestoreCpuLimit, SetBeCpuLimit, SetBeCpuset, SetCpuLimit
-from qosmanager.model.qos import QoS, is_latency_sensitive
+from qosmanager.decide.plugins.cpu_suppress import DEAD_BAND, hold
+from qosmanager.model.actions import (
+    Action,
+    Evict,
+    PluginFailure,
+    RestoreBeCpuLimit,
+    RestoreBeCpuset,
+    RestoreCpuLimit,
+    SetBeCpuLimit,
+    SetBeCpuset,
+    SetCpuLimit,
+)
+from qosmanager.model.census import is_at_least
+from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import State
+
+_HOLDING = (SetBeCpuLimit, RestoreBeCpuLimit, SetBeCpuset, RestoreBeCpuset)
 
 
 def guard(facts: Facts, draft: Draft) -> Draft:
     """Return the draft as it is; or, when an action breaks a rule, with what tightens alone and the state from before the cycle, which
-    none of what is taken out has happened in."""
+    none of what is taken out has happened in; and in any case with a BE limit that fits the node."""
+    return _fitted(facts, _sound(facts, draft))
+
+
+def _sound(facts: Facts, draft: Draft) -> Draft:
     pods = {pod.key: pod for pod in facts.snapshot.pods}
     broken = [(action, rule) for action in draft.actions if (rule := _broken_rule(action, pods)) is not None]
     if not broken:
@@ -28,6 +46,23 @@ def guard(facts: Facts, draft: Draft) -> Draft:
     refused = {id(action) for action, _ in broken}
     kept = tuple(action for action in draft.actions if id(action) not in refused and _tightens(action, facts.before))
     return replace(draft, actions=kept, failures=draft.failures + failures, state=facts.before)
+
+
+def _fitted(facts: Facts, draft: Draft) -> Draft:
+    """Lower a BE limit that does not fit beside what the LS pods use or were granted, within the dead band of falls."""
+    state = draft.state
+    if facts.settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or state.be_observed:
+        return draft
+    taken = sum(max(pod.cpu.usage or 0.0, draft.granted.get(pod.key, 0.0)) for pod in facts.census.ls)
+    room = max(facts.settings.cpu_suppress.min_cores, draft.resources.node_available - taken)
+    limit = math.inf if state.be_limit is None else state.be_limit
+    if not is_at_least(limit - room, DEAD_BAND * limit if limit < math.inf else 0.0):
+        return draft
+    before = facts.before
+    others = tuple(action for action in draft.actions if not isinstance(action, _HOLDING))
+    draft = replace(draft, actions=others, state=replace(state, be_limit=before.be_limit, be_cpus=before.be_cpus))
+    reason = f"guardrail: LS uses or was granted {taken:.4g} of {draft.resources.node_available:.4g} cores, BE at {limit:.4g} does not fit"
+    return hold(facts, draft, room, reason)
 
 
 def _tightens(action: Action, before: State) -> bool:

@@ -56,7 +56,8 @@ _RULES: Rules = {
     },
     State: {
         **dict.fromkeys(("time", "suppress_since", "below_since", "score_above_since", "victim_ended", "floor_since"), _TIME),
-        **dict.fromkeys(("cooldown_until", "burst_cooldown_until", "terminating_since", "reversals"), _TIME),
+        "cpuset_refused": _TIME,
+        **dict.fromkeys(("cooldown_until", "burst_cooldown_until", "terminating_since", "unfit_since", "reversals"), _TIME),
         **dict.fromkeys(("be_limit", "system_usage"), _CORES),
         "evict_rounds": _AMOUNT,
         "last_move": Rule(low=-1, high=1),

@@ -45,6 +45,18 @@ class BeCpus:
                 found[group] = Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=be.holders[group], detail=detail)
         return found
 
+    def allowed(self, groups: Collection[str]) -> frozenset[int]:
+        """The CPUs that each of these groups may have without us; empty: not known, or none that all of them may have."""
+        found: list[frozenset[int]] = []
+        for group in groups:
+            file = cpus_file(group)
+            text = read(self._kernel, file)
+            if not isinstance(text, Trouble):
+                allowed = self._allowed(group)
+                own = parse_cpus(self._original(file, text)) or allowed
+                found.append(own & (allowed or own))
+        return frozenset.intersection(*found) if found else frozenset()
+
     def _kubelet_writes_below(self, group: str, kubelet: str | None) -> bool:
         """Whether kubelet keeps BE off its exclusive CPUs itself, and would fail below a smaller set of ours.
 

@@ -56,6 +56,7 @@ from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import Journal, JournalEntry, KernelFiles
 
 _LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES
+_GOES_ON = "what was to hold BE instead is not in force: this goes on holding it"
 
 
 class Adopted(Struct, frozen=True, kw_only=True):
@@ -100,10 +101,7 @@ class ResourceExecutor:
         """Do a plan's actions but evictions, then what the held limits ask for. `now` is monotonic seconds. Never raises OSError."""
         usage = {pod.key: pod.cpu.usage for pod in snapshot.pods}
         cycle = _Cycle(placement=placement, be=BeGroups.of(placement), usage=usage, standing=plan.standing, now=now)
-        receipts = self._watch(now) + self._end_ownerless(placement)
-        for index, action in enumerate(plan.actions):
-            if not isinstance(action, Evict):
-                receipts += _answers(index, action, self._act(action, cycle), self._decisive(action, cycle.be))
+        receipts = self._watch(now) + self._end_ownerless(plan, placement) + self._act_in_turn(plan, cycle)
         # What an action has just tried is not tried twice in a cycle.
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
@@ -114,6 +112,20 @@ class ResourceExecutor:
         noticed = {receipt.target for receipt in receipts if receipt.result is Result.DRIFTED}
         receipts += [receipt for receipt in follow_ups if _news(receipt) and not (_done(receipt) and receipt.target in noticed)]
         return tuple(receipt for receipt in receipts if self._repetition.first(receipt, now) or receipt.action is not None)
+
+    def _act_in_turn(self, plan: Plan, cycle: _Cycle) -> list[Receipt]:
+        receipts: list[Receipt] = []
+        held = True  # whether all that this plan has set to hold BE is in force
+        for index, action in enumerate(plan.actions):
+            if isinstance(action, Evict):
+                continue
+            if isinstance(action, RestoreBeCpuLimit | RestoreBeCpuset) and not held:
+                receipts.append(Receipt(target=target(action), result=Result.REFUSED, action=index, detail=_GOES_ON))
+                continue
+            done, decisive = self._act(action, cycle), self._decisive(action, cycle.be)
+            receipts += _answers(index, action, done, decisive)
+            held &= not decisive or _holds(done, decisive)
+        return receipts
 
     def _act(self, action: Action, cycle: _Cycle) -> list[Receipt]:
         if action.mode is not Mode.ENFORCE:
@@ -185,10 +197,14 @@ class ResourceExecutor:
         elif file.name == CPUS_NAME:
             self._cpus.forget()
 
-    def _end_ownerless(self, placement: Placement) -> list[Receipt]:
-        """End what was raised for a pod that is no LS pod in that group any more: a reload took it away, and its group stays."""
+    def _end_ownerless(self, plan: Plan, placement: Placement) -> list[Receipt]:
+        """End what was raised for a pod that is no LS pod in that group any more (a reload took it away, and its group stays), or of which
+        the engine knows no burst (a raise that failed could not be undone, or one that ended not be put back)."""
+        known = {*plan.raised, *(action.pod for action in plan.actions if isinstance(action, SetCpuLimit | RestoreCpuLimit))}
         ownerless = {
-            entry.pod for entry in self._ledger.entries.values() if entry.pod is not None and not _is_raised_for(entry, placement.workloads)
+            entry.pod
+            for entry in self._ledger.entries.values()
+            if entry.pod is not None and not (entry.pod in known and _is_raised_for(entry, placement.workloads))
         }
         return [receipt for pod in sorted(ownerless) for receipt in self._end_burst(pod)]
 
@@ -218,7 +234,8 @@ class ResourceExecutor:
         self._ledger.be_cpus = action.cpus
         self._cpus.forget()
         receipts = self._hold_cpus(cycle)
-        if before is not None and not _holds(receipts, self._decisive(action, cycle.be)):
+        if not _holds(receipts, self._decisive(action, cycle.be)):
+            # The engine goes on with the old ones, or with a quota: these must not come late.
             self._ledger.be_cpus = before
         return receipts
 
@@ -279,6 +296,10 @@ class ResourceExecutor:
             return None
         found = group_limit(self._kernel, self._ledger, group)
         return None if isinstance(found, Trouble) else found.own.cores
+
+    def allowed_cpus(self, groups: Collection[str]) -> frozenset[int]:
+        """The CPUs that all these BE groups may have, our sets left aside; empty: not known, or none."""
+        return self._be_cpus.allowed(groups)
 
     # -- from start to stop --------------------------------------------------------------------------------------------------
 

@@ -124,6 +124,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     standing: Standing = Standing()
     resources: Resources | None = None
     level: Level = Level.LOW
+    raised: tuple[str, ...] = ()  # LS pods whose limit is to be raised once the plan is done; what else is raised goes back
     degraded: tuple[str, ...] = ()
 
 

@@ -70,6 +70,7 @@ class State(Struct, frozen=True, kw_only=True):
     time: float | None = None  # of the last cycle
     be_limit: float | None = None  # cores in force for all BE; None: none, or unlimited
     be_cpus: str | None = None  # cpuset in force under policy cpuset; the quota then holds only below one core
+    cpuset_refused: float | None = None  # when the CPUs could last not be set: the quota holds BE instead for a while
     be_observed: bool = False  # the BE limit was decided in observe mode: not in the kernel
     suppress_level: Level | None = None
     suppress_since: float | None = None
@@ -86,6 +87,7 @@ class State(Struct, frozen=True, kw_only=True):
     pending: tuple[Pending, ...] = ()
     victim_ended: float | None = None
     terminating_since: dict[str, float] = {}
+    unfit_since: dict[str, float] = {}  # BE pods that could not be evicted, since when
     last_move: int = 0  # of the BE limit: +1 rise, -1 fall
     reversals: tuple[float, ...] = ()
     oscillating: bool = False

@@ -28,7 +28,7 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State, Watch
 
-_NOT_DONE = (Result.FAILED, Result.REFUSED)
+_NOT_DONE = (Result.FAILED, Result.REFUSED, Result.RECORDED)
 BE = "BE"  # target of actions on all of BE
 
 
@@ -42,21 +42,43 @@ def settle(
             continue
         results = {receipt.result for receipt in receipts if receipt.action == number}
         if results.intersection(_NOT_DONE):
-            state = _take_back(before, state, action)
+            state = _take_back(before, state, action, snapshot.time)
         elif results == {Result.GONE} and isinstance(action, SetCpuLimit):
             state = _without_burst(state, action.pod)
         elif results:
-            state = _watch(state, action, snapshot)
+            state = _watch(_confirmed(state, action), action, snapshot)
     foreign = [receipt for receipt in receipts if receipt.result is Result.DRIFTED]
     for receipt in foreign:
         if receipt.pod is not None:
             # Somebody else's value on an LS file is the new original: the burst is over, nothing is written.
             state = _without_burst(state, receipt.pod)
+    for receipt in receipts:
+        if receipt.action is None and receipt.pod is not None:
+            state = _later(state, receipt.pod, receipt, snapshot.time)
     state, ended = _ended_victims(state, receipts, snapshot.time)
     return state, (*(_overwritten(receipt, snapshot.time) for receipt in foreign), *ended)
 
 
-def _take_back(before: State, state: State, action: Action) -> State:
+def _later(state: State, pod: str, receipt: Receipt, now: float | None) -> State:
+    """What comes of a pod after the cycle of its action: the group of a burst is gone, or a victim cannot be ended after all."""
+    if receipt.result is Result.GONE:
+        return _without_burst(state, pod)
+    # The target of an eviction is the pod itself, not a file of it.
+    if receipt.result is Result.FAILED and receipt.target == pod and any(victim.pod == pod for victim in state.pending):
+        pending = tuple(victim for victim in state.pending if victim.pod != pod)
+        return _unfit(replace(state, pending=pending), pod, now)
+    return state
+
+
+def _confirmed(state: State, action: Action) -> State:
+    return replace(state, cpuset_refused=None) if isinstance(action, SetBeCpuset) and state.cpuset_refused is not None else state
+
+
+def _unfit(state: State, pod: str, now: float | None) -> State:
+    return state if now is None else replace(state, unfit_since={**state.unfit_since, pod: now})
+
+
+def _take_back(before: State, state: State, action: Action, now: float | None) -> State:
     match action:
         case SetCpuLimit():
             return _without_burst(state, action.pod)
@@ -67,9 +89,11 @@ def _take_back(before: State, state: State, action: Action) -> State:
         case SetBeCpuLimit() | RestoreBeCpuLimit():
             return replace(state, be_limit=before.be_limit, be_observed=before.be_observed)
         case SetBeCpuset() | RestoreBeCpuset():
-            return replace(state, be_cpus=before.be_cpus, be_limit=before.be_limit, be_observed=before.be_observed)
+            refused = now if isinstance(action, SetBeCpuset) else state.cpuset_refused
+            state = replace(state, be_cpus=before.be_cpus, be_limit=before.be_limit, be_observed=before.be_observed)
+            return replace(state, cpuset_refused=refused)
         case Evict():
-            return _without_victim(before, state, action)
+            return _unfit(_without_victim(before, state, action), action.pod, now)
 
 
 def _without_burst(state: State, pod: str) -> State:

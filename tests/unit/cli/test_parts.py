@@ -7,10 +7,12 @@ from contextlib import ExitStack
 from kernel_tree import KernelTree
 from measuring import rule
 from qosmanager.cli.parts import Wanted, acting, measuring
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
+
+CPUSET = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET))
 
 PRODUCTION = "kubepods/besteffort/pod12345678-1234-1234-1234-123456789abc"
 
@@ -35,3 +37,16 @@ def test_pods_of_the_machine_are_nothing_to_an_agent_whose_node_is_a_group(tmp_p
 
 def test_on_the_whole_machine_all_of_them_are_here(tmp_path):
     assert found(tmp_path, None) == [[PRODUCTION, "node/batch/one"]] * 2
+
+
+def test_under_policy_cpuset_the_cpus_that_batch_may_have_are_measured(tmp_path):
+    kernel = KernelTree(tmp_path / "cgroup", "v1")
+    kernel.add("batch", cpuset_cpus="2-3")
+    kernel.add("batch/one")
+    with ExitStack() as stack:
+        hands = acting(kernel.files.root, tmp_path / "state", stack)
+        wanted = Wanted(node_cgroup=None, rules=(rule("batch", "batch/*", QoS.BE),), settings=CPUSET)
+        measured = measuring(wanted, hands, LinuxClock(), stack)
+        assert measured.readings.sample()[0].be_cpus == (2, 3)
+        measured.use_settings(Settings())
+        assert measured.readings.sample()[0].be_cpus == ()

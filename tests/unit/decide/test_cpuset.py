@@ -1,8 +1,9 @@
 """CPUSuppress under policy cpuset (specification, section 5.4)."""
 
 import pytest
+from msgspec.structs import replace
 
-from builders import NOW, decided, ls, remembered, snapshot
+from builders import NOW, decided, ls, remembered, rules, snapshot
 from qosmanager.config.settings import CpuSuppressSettings, NodeQosResourceSettings, Policy, Settings
 from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
@@ -98,6 +99,30 @@ def test_fewer_cpus_left_than_the_limit_are_all_that_batch_gets():
 def test_with_every_cpu_exclusive_the_quota_holds_batch():
     owner = ls("owner", QoS.LSE, usage=0.0, request=3.0, exclusive_cpus=tuple(range(8)))
     assert actions(snapshot(owner, cpus=8.0, cpu_usage=0.0)) == [(SetBeCpuLimit, 5.0)]
+
+
+def test_only_cpus_that_batchs_groups_may_have_are_chosen():
+    taken = replace(reading(5.0), be_cpus=(2, 3, 6))
+    assert actions(taken) == [(SetBeCpuset, "2-3,6")]
+    assert actions(replace(taken, be_cpus=(9,))) == [(SetBeCpuLimit, 3.0)], "none of the node's"
+
+
+def refused(ago, **more):
+    return held(cpuset_refused=NOW - ago, **more)
+
+
+def test_where_cpus_could_not_be_set_the_quota_holds_batch():
+    plan = decided(reading(4.0), refused(1.0), CPUSET)
+    assert [(type(action), action.cores) for action in plan.actions] == [(SetBeCpuLimit, 4.0)]
+    assert "CPUs could not be set 1 s ago" in plan.actions[0].reason
+    assert "cpuset-refused" in rules(plan)
+    assert actions(reading(4.0), refused(59.0, be_limit=4.0)) == []
+    assert actions(reading(5.0), refused(1.0, be_limit=4.0, be_cpus="0-3")) == [(SetBeCpuLimit, 3.0), (RestoreBeCpuset, None)]
+
+
+def test_after_a_minute_cpus_are_tried_again_but_no_fall_waits_for_them():
+    assert actions(reading(4.0), refused(60.0, be_limit=4.0)) == [(SetBeCpuset, "0-3"), (RestoreBeCpuLimit, None)]
+    assert actions(reading(5.0), refused(60.0, be_limit=4.0)) == [(SetBeCpuLimit, 3.0)]
 
 
 def test_the_topology_given_is_the_one_used():

@@ -70,6 +70,16 @@ def test_with_smoothing_the_mean_must_be_above_as_well():
     assert victims(reading, busy, wanted) == ["b"]
 
 
+def test_who_could_not_be_evicted_is_passed_over_for_the_termination_timeout():
+    refused = State(unfit_since={"batch/b": NOW - 29.9})
+    assert victims(node(*BATCH), refused) == ["c"]
+    assert [r.reason for r in decided(node(*BATCH), refused).refusals if r.pod == "batch/b"] == ["it could not be evicted 30 s ago"]
+    assert remembered(node(*BATCH), refused).unfit_since == {"batch/b": NOW - 29.9}
+    over = State(unfit_since={"batch/b": NOW - 30})
+    assert victims(node(*BATCH), over) == ["b"]
+    assert remembered(node(*BATCH), over).unfit_since == {}
+
+
 def test_enough_memory_evicts_nobody():
     assert decided(node(*BATCH, available=50 * GIB)).refusals == ()
     assert victims(node(*BATCH, available=50 * GIB)) == []

@@ -5,7 +5,7 @@ import errno
 import pytest
 from msgspec.structs import replace
 
-from acting import Bench, cpus, results, uncpus
+from acting import Bench, cpus, limit, results, uncpus, unlimit
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
@@ -204,6 +204,38 @@ def test_set_that_one_pod_cannot_take_is_in_force_for_the_others(bench):
         ("cpuset:/one/cpuset.cpus", Result.APPLIED, 0),
         ("cpuset:/two/cpuset.cpus", Result.REFUSED, None),
     }
+
+
+def test_the_quota_goes_on_holding_when_the_cpus_that_were_to_hold_instead_cannot_be_set(bench):
+    bench.cycle(limit(2.0))
+    bench.tree.fail(CPUS, errno.EBUSY)
+    assert results(bench.cycle(cpus("0-1"), unlimit()))[-1] is Result.REFUSED
+    assert bench.tree.text("be", "cpu.cfs_quota_us") == "200000"
+    bench.tree.heal()
+    for _ in range(12):
+        assert bench.cycle() == (), "nor do the CPUs come late"
+    assert (sets(bench), bench.journal.load().be_cpus) == (["0-3", "0-3"], None)
+    assert set(results(bench.cycle(cpus("0-1"), unlimit()))) == {Result.APPLIED}
+    assert (sets(bench), bench.tree.text("be", "cpu.cfs_quota_us")) == (["0-1", "0-1"], "-1")
+
+
+def test_the_cpus_go_on_holding_when_the_quota_cannot_be_set(bench):
+    bench.cycle(cpus("0-1"))
+    bench.tree.fail("cpu.cfs_quota_us", errno.EIO, group="be")
+    bench.cycle(limit(2.0), uncpus())
+    assert sets(bench) == ["0-1", "0-1"]
+
+
+def test_the_cpus_that_batch_may_have_are_those_of_its_groups_without_us(bench):
+    bench.tree.put(CgroupFile("cpuset", "be", CPUS), "1-3")
+    assert bench.executor.allowed_cpus(["be"]) == {1, 2, 3}
+    bench.cycle(cpus("2"))
+    assert bench.executor.allowed_cpus(["be"]) == {1, 2, 3}
+    bench.tree.add("one", cpuset_cpus="0-1")
+    assert bench.executor.allowed_cpus(["be", "one"]) == {1}, "all of them"
+    bench.tree.add("two", cpuset_cpus="0")
+    assert bench.executor.allowed_cpus(["be", "two"]) == frozenset()
+    assert bench.executor.allowed_cpus(["be", "gone"]) == {1, 2, 3}
 
 
 def test_v2_takes_no_empty_set_back_while_tasks_run_and_gets_every_cpu_instead(tmp_path):

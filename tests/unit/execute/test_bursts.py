@@ -100,6 +100,19 @@ def test_failed_container_takes_the_pods_raise_back(bench):
     assert bench.journal.load().entries == ()
 
 
+def test_raise_that_could_not_be_undone_is_put_back_when_the_engine_knows_no_burst(bench):
+    bench.tree.fail(QUOTA, errno.EINVAL, group="api/app")
+    bench.tree.fail(QUOTA, errno.EIO, group="api", skip=1)
+    assert results(bench.cycle(burst("default/api", 3.0, 2.0))) == [Result.FAILED, Result.FAILED]
+    assert quotas(bench) == ["300000", "150000", "50000", "-1"]
+    bench.raised.clear()  # what the engine makes of it
+    assert results(bench.cycle()) == [Result.FAILED]
+    bench.tree.heal()
+    assert results(bench.cycle()) == [Result.APPLIED]
+    assert quotas(bench) == ["200000", "150000", "50000", "-1"]
+    assert bench.journal.load().entries == ()
+
+
 def test_kubelets_value_is_the_new_original_and_the_burst_is_over(bench):
     bench.cycle(burst("default/api", 3.0, 2.0))
     bench.tree.put(CgroupFile("cpu", "api", QUOTA), "250000")

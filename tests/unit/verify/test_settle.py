@@ -35,8 +35,8 @@ PIN = SetBeCpuset(plugin=Plugin.CPU_SUPPRESS, reason="1", cpus="0-3,8")
 UNPIN = RestoreBeCpuset(plugin=Plugin.CPU_SUPPRESS, reason="1")
 EVICT = Evict(plugin=Plugin.CPU_EVICT, reason="1", pod="batch/etl", uid="u2", cpu=1.0, memory=5)
 
-NOT_DONE = [Result.FAILED, Result.REFUSED]
-DONE = [Result.APPLIED, Result.UNCHANGED, Result.RECORDED]
+NOT_DONE = [Result.FAILED, Result.REFUSED, Result.RECORDED]
+DONE = [Result.APPLIED, Result.UNCHANGED]
 
 
 def settled(before, planned, action, *results, target="file", pod=None):
@@ -71,7 +71,30 @@ def test_a_be_limit_that_could_not_be_written_leaves_the_old_one_in_force(action
 @pytest.mark.parametrize("result", NOT_DONE)
 def test_a_victim_that_was_not_evicted_is_not_pending_and_nothing_cools_down(result):
     planned = State(pending=(VICTIM,), cooldown_until={"CPUEvict": NOW + 60}, evict_rounds=1)
-    assert settled(State(), planned, EVICT, result)[0] == State()
+    assert settled(State(), planned, EVICT, result)[0] == State(unfit_since={"batch/etl": NOW})
+
+
+def test_a_victim_that_cannot_be_ended_after_all_is_one_no_more():
+    before = State(pending=(VICTIM,), cooldown_until={"CPUEvict": NOW + 60})
+    failed = Receipt(target="batch/etl", result=Result.FAILED, pod="batch/etl")
+    state, _ = settle(before, before, Plan(), (failed,), READING)
+    assert state == State(cooldown_until={"CPUEvict": NOW + 60}, unfit_since={"batch/etl": NOW})
+    of_a_file = replace(failed, target="cpu:/batch/etl/cpu.cfs_quota_us")
+    assert settle(before, before, Plan(), (of_a_file,), READING)[0] == before
+
+
+def test_cpus_that_could_not_be_set_are_remembered_until_they_can():
+    before = State(be_limit=4.0)
+    state, _ = settled(before, State(be_limit=3.5, be_cpus="0-3,8"), PIN, Result.REFUSED)
+    assert state == State(be_limit=4.0, cpuset_refused=NOW)
+    assert settled(state, replace(state, be_cpus="0-3,8"), PIN, Result.APPLIED)[0].cpuset_refused is None
+
+
+def test_a_burst_whose_group_was_made_anew_is_over():
+    before = State(bursts=(BURST, replace(BURST, pod="shop/web")))
+    gone = Receipt(target="cpu:/api/cpu.cfs_quota_us", result=Result.GONE, pod="shop/api")
+    state, _ = settle(before, before, Plan(), (gone,), READING)
+    assert [burst.pod for burst in state.bursts] == ["shop/web"]
 
 
 def test_the_cooldown_stays_when_another_of_the_round_went():

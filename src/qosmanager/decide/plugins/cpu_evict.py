@@ -6,7 +6,7 @@ import math
 
 from msgspec import Struct
 
-from qosmanager.config.settings import Policy, Trigger
+from qosmanager.config.settings import Trigger
 from qosmanager.decide.facts import Draft, Facts, cpu_held, is_terminating, ls_demand, may_be_evicted
 from qosmanager.model.actions import Evict
 from qosmanager.model.census import is_above, is_at_least
@@ -116,7 +116,7 @@ def _untried(facts: Facts) -> str | None:
     limit = before.be_limit
     if limit is None:
         return "no BE limit is in force yet"
-    if facts.settings.cpu_suppress.policy is Policy.CPUSET and is_at_least(limit, 1):
+    if before.be_cpus is not None and is_at_least(limit, 1):
         limit = float(math.ceil(round(limit, 9)))
     if is_above(facts.census.be_usage, _HELD_WITHIN * limit):
         return f"BE still uses {facts.census.be_usage:.4g} cores, more than {_HELD_WITHIN:g} x its limit {limit:.4g}"

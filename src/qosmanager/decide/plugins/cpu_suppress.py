@@ -18,10 +18,11 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import CpuId
 from qosmanager.model.state import State
 
-_DEAD_BAND = 0.01
+DEAD_BAND = 0.01  # of the limit in force for falls, of the CPUs for rises
 _MINUTE = 60.0
 _STARVING_AFTER = 600.0  # seconds at the floor
 _TOO_MANY_REVERSALS = 4  # a minute
+_CPUS_AGAIN = 60.0  # seconds after which CPUs that could not be set are tried again
 _PLUGIN = Plugin.CPU_SUPPRESS
 
 
@@ -39,7 +40,7 @@ def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
     draft = draft.remember(be_observed=mode is Mode.OBSERVE, oscillating=_oscillating(facts, draft.state))
     target = be_target(facts, draft, held.level)
     limit, draft = _approach(facts, draft, target)
-    draft = _write(facts, draft, limit, _reason(facts, draft, target, limit))
+    draft = hold(facts, draft, limit, _reason(facts, draft, target, limit))
     return _report_starving(facts, draft, limit)
 
 
@@ -77,8 +78,8 @@ def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
     if limit is None or math.isinf(limit):
         return target, draft
     if is_above(limit, target):
-        return (target, _moved(facts, draft, -1)) if is_at_least(limit - target, _DEAD_BAND * limit) else (limit, draft)
-    if not is_at_least(target - limit, _DEAD_BAND * facts.cpus) or not is_above(target, limit):
+        return (target, _moved(facts, draft, -1)) if is_at_least(limit - target, DEAD_BAND * limit) else (limit, draft)
+    if not is_at_least(target - limit, DEAD_BAND * facts.cpus) or not is_above(target, limit):
         return limit, draft
     if draft.failures:
         return limit, draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nothing is relaxed")
@@ -106,10 +107,15 @@ def _oscillating(facts: Facts, state: State) -> bool:
     return reversals > _TOO_MANY_REVERSALS or (state.oscillating and reversals > 0)
 
 
-def _write(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
+def hold(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
+    """Have BE held at this limit, as a quota or as CPUs, with what does not hold it any more taken off."""
     mode = facts.settings.mode(_PLUGIN)
     state = draft.state
     cpus = _cpus(facts, limit) if facts.settings.cpu_suppress.policy is Policy.CPUSET else None
+    if cpus is not None and _are_refused(facts, state, limit):
+        cpus = None
+        reason += f"; as a quota, for CPUs could not be set {facts.elapsed(state.cpuset_refused):.0f} s ago"
+        draft = draft.refuse(_PLUGIN, "cpuset-refused", f"CPUs could not be set: a quota instead, CPUs again after {_CPUS_AGAIN:g} s")
     quota_before = state.be_limit if state.be_cpus is None or _quota_holds(state.be_limit) else None
     quota = limit if cpus is None or _quota_holds(limit) else None
     if cpus is not None and cpus != state.be_cpus:
@@ -126,10 +132,19 @@ def _write(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
 
 
 def _cpus(facts: Facts, limit: float) -> str | None:
-    """Return the CPUs for this limit; None when every CPU is exclusive: a cpuset is never empty, so the quota holds BE then."""
-    node = facts.snapshot.node
+    """Return the CPUs for this limit; None when there is none that BE may have: a cpuset is never empty, so the quota holds BE then."""
+    node, allowed = facts.snapshot.node, facts.snapshot.be_cpus
     topology = node.topology or tuple(CpuId(cpu, core=cpu) for cpu in range(math.ceil(node.cpus)))
-    return format_cpus(choose_cpus(topology, max(1, math.ceil(round(limit, 9))), facts.exclusive_cpus)) or None
+    free = tuple(place for place in topology if not allowed or place.cpu in allowed)
+    return format_cpus(choose_cpus(free, max(1, math.ceil(round(limit, 9))), facts.exclusive_cpus)) or None
+
+
+def _are_refused(facts: Facts, state: State, limit: float) -> bool:
+    """Tell whether CPUs are not to be tried now: they were refused a moment ago, or a limit that falls would have to wait for them."""
+    if state.cpuset_refused is None:
+        return False
+    falls = state.be_limit is not None and limit < state.be_limit
+    return falls or not facts.has_held(state.cpuset_refused, _CPUS_AGAIN)
 
 
 def _reason(facts: Facts, draft: Draft, target: float, limit: float) -> str:
