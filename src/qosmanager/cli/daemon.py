@@ -53,6 +53,13 @@ class Sources(Struct, frozen=True):
         return tuple(_mark(path) for path in (*([self.config] if self.config else []), *self.workloads))
 
 
+class ObservedSources(Sources, frozen=True):
+    """The same for a dry run."""
+
+    def settings(self) -> Settings:
+        return Sources.settings(self).observing()
+
+
 class Reporter:
     """Tells of each cycle: in the log, and on the board that HTTP reads."""
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
-from qosmanager.cli.daemon import ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
+from qosmanager.cli.daemon import ObservedSources, ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
 from qosmanager.cli.signals import Signals
@@ -61,6 +61,12 @@ class Options(Struct, frozen=True, kw_only=True):
     on_stop: str
     dry_run: bool
     once: bool
+
+    @property
+    def sources(self) -> Sources:
+        """What a person writes, as it is to be read."""
+        kind = ObservedSources if self.dry_run else Sources
+        return kind(self.config, self.workloads)
 
     @property
     def audit_path(self) -> Path | None:
@@ -118,7 +124,7 @@ class Wired(Struct, frozen=True):
 
 def serve(options: Options, stack: ExitStack) -> None:
     """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
-    sources = Sources(options.config, options.workloads)
+    sources = options.sources
     settings, rules = sources.settings(), sources.rules()
     clock = LinuxClock()
     signals = Signals()
@@ -195,7 +201,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired) -> State:
         wired.measured.use_settings(fresh)
         runner.use(fresh)
 
-    reloader = Reloader(Sources(options.config, options.workloads), board, use, wired.measured.use_rules, listener.reloading)
+    reloader = Reloader(options.sources, board, use, wired.measured.use_rules, listener.reloading)
     _LOG.info(
         pairs(
             "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from qosmanager.model.qos import Level, Mode, Plugin
 
@@ -198,6 +199,13 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     def mode(self, plugin: Plugin) -> Mode:
         """Return what a plugin may do: its own mode, and off when `plugins` leaves it out."""
         return _MODE_OF[plugin](self) if plugin in self.plugins else Mode.OFF
+
+    def observing(self) -> Settings:
+        """Return the same with every plugin that acts only observing: a dry run decides on what is in force, which is nothing of its own
+        (section 9). The two that only count resources go on as they are."""
+        acting = ("cpu_burst", "cpu_suppress", "cpu_evict", "memory_evict")
+        parts = {name: getattr(self, name) for name in acting}
+        return replace(self, **{name: replace(part, mode=Mode.OBSERVE) for name, part in parts.items() if part.mode is Mode.ENFORCE})
 
     @property
     def stale_after(self) -> float:
