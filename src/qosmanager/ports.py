@@ -39,12 +39,6 @@ class OwnMeter(Protocol):
         """CPU seconds used so far, and memory held now in bytes (None: not known)."""
 
 
-class Workloads(Protocol):
-    """Who runs here now (StatesInformer's sources)."""
-
-    def list(self) -> tuple[Workload, ...]: ...
-
-
 class Latencies(Protocol):
     """The last known latency of each pod with a source; never blocks the cycle."""
 

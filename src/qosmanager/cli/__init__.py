@@ -1,1 +1,1 @@
-"""cli."""
+"""The commands, one file each, and the agent put together from its parts."""

@@ -121,7 +121,7 @@ class RuleSource:
 
 
 class StatesInformer:
-    """The `Workloads` port over any number of sources; what two of them claim belongs to the first."""
+    """Joins any number of sources; what two of them claim belongs to the first."""
 
     def __init__(self, tree: GroupTree, sources: tuple[Source, ...], node: str = "") -> None:
         """`node`: the group that is the node; what lies outside it is another's, and left alone. "": the machine."""
@@ -131,9 +131,6 @@ class StatesInformer:
         self._residents = Residents()
         self._marks: dict[str, tuple[int, int] | None] | None = None
         self._scanned = 0.0
-
-    def list(self) -> tuple[Workload, ...]:
-        return self._residents.workloads
 
     def invalidate(self) -> None:
         """Have the next call read everything again: a group vanished."""
