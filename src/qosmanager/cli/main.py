@@ -8,6 +8,7 @@ import qosmanager
 from qosmanager.cli.completion import completion
 from qosmanager.cli.config import config
 from qosmanager.cli.demo import demo
+from qosmanager.cli.doctor import doctor
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.explain import explain
 from qosmanager.cli.install_service import install_service
@@ -35,5 +36,5 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (completion, config, demo, explain, install_service, pause, plan, restore, resume, run, status, top, uninstall):
+for command in (completion, config, demo, doctor, explain, install_service, pause, plan, restore, resume, run, status, top, uninstall):
     main.add_command(command)
