@@ -7,7 +7,7 @@ In: values with their monotonic time. Out: recent points (5 minutes, one a secon
 from __future__ import annotations
 
 from array import array
-from math import ceil, nan
+from math import ceil, isnan, nan
 
 SECONDS = 300
 MINUTES = 24 * 60
@@ -107,6 +107,10 @@ class Minutes:
         """Return up to `count` complete minutes, oldest first, NaN for a minute without a value."""
         return self._values[max(0, len(self._values) - min(count, MINUTES)) :]
 
+    def largest(self) -> float | None:
+        """Return the largest of the last 24 hours; None: no minute is complete."""
+        return max((value for value in self.last(MINUTES) if not isnan(value)), default=None)
+
     def size(self) -> int:
         """Bytes held."""
         return len(self._values) * self._values.itemsize
@@ -154,19 +158,17 @@ class DailyPeaks:
 
 
 class PodHistory:
-    """What is kept of one pod: CPU usage (cores), its minutes, minima of rss (bytes), and p99 (seconds) where it has a source."""
+    """What is kept of one pod: CPU usage (cores), minima of rss (bytes), and p99 (seconds) where it has a source."""
 
-    __slots__ = ("p99", "rss", "usage", "usage_minutes")
+    __slots__ = ("p99", "rss", "usage")
 
     def __init__(self) -> None:
         self.usage = Recent()
-        self.usage_minutes = Minutes()
         self.rss = Minima()
         self.p99: Recent | None = None
 
     def add_usage(self, time: float, cores: float) -> None:
         self.usage.add(time, cores)
-        self.usage_minutes.add(time, cores)
 
     def add_p99(self, time: float, seconds: float) -> None:
         if self.p99 is None:
@@ -175,7 +177,7 @@ class PodHistory:
 
     def size(self) -> int:
         """Bytes held."""
-        return self.usage.size() + self.usage_minutes.size() + self.rss.size() + (self.p99.size() if self.p99 else 0)
+        return self.usage.size() + self.rss.size() + (self.p99.size() if self.p99 else 0)
 
 
 class MetricCache:

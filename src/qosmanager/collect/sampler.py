@@ -215,8 +215,11 @@ class Sampler:
             missing["node.ls_memory_growth"] = "no LS pod whose memory is known" if rss is not None else "an LS pod's memory is not known"
         if trends.peaks is None:
             missing["node.ls_cpu_peak"] = missing["node.ls_cpu_p95"] = "no whole minute of this hour of day yet"
+        if trends.cpu_peak is None:
+            missing["node.cpu_peak_24h"] = "no whole minute yet"
         return msgspec.structs.replace(
             self._node.node,
+            cpu_peak_24h=trends.cpu_peak,
             cpu_trend=trends.cpu,
             memory_available_trend=available,
             ls_memory_growth=trends.ls_rss / rss * 100 if rss else None,
@@ -226,12 +229,14 @@ class Sampler:
 
 
 class Trends:
-    """The fits over the node's history, made anew every 10 s: `cpu` in points/min, `ls_rss` in bytes/min, `peaks` in cores."""
+    """The fits over the node's history, made anew every 10 s: `cpu` in points/min, `ls_rss` in bytes/min, `peaks` and `cpu_peak` in
+    cores."""
 
     def __init__(self) -> None:
         self.cpu = 0.0
         self.ls_rss = 0.0
         self.peaks: tuple[float, float] | None = None
+        self.cpu_peak: float | None = None
         self._due = -math.inf
 
     def refresh(self, cache: MetricCache, now: float, wall: float) -> None:
@@ -241,6 +246,7 @@ class Trends:
         self.cpu = slope(*cache.cpu_percent_without_be.since(now - CPU_TREND))
         self.ls_rss = slope(*cache.ls_rss.since(now - LS_GROWTH))
         self.peaks = cache.peaks.at(wall)
+        self.cpu_peak = cache.cpu_minutes.largest()
 
 
 def total(values: Iterable[float | None]) -> float | None:

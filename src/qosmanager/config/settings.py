@@ -97,7 +97,7 @@ class SystemReserved(Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """What the system keeps for itself at least."""
 
     cpu: Annotated[float, _meta("cores", "reserved CPU", 0)] = 0.0
-    memory: Annotated[int, _meta("bytes", "reserved memory", 0)] = 0
+    memory: Annotated[int, _meta("bytes", "reserved memory: taken off what is reported as BE's; no decision uses it", 0)] = 0
 
 
 class SuppressRatio(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

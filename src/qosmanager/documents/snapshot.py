@@ -35,7 +35,7 @@ _RULES: Rules = {
         "cpus": Rule(unit="cores", above=0, high=65536),
         "cpu_usage": Rule(unit="cores", low=0, required=True),
         "memory_total": Rule(unit="bytes", above=0),
-        **dict.fromkeys(("system_reserved", "ls_cpu_peak", "ls_cpu_p95"), _CORES),
+        **dict.fromkeys(("system_reserved", "ls_cpu_peak", "ls_cpu_p95", "cpu_peak_24h"), _CORES),
         **dict.fromkeys(("memory_available", "swap_total", "swap_used"), _BYTES),
         **dict.fromkeys(("load1", "pgscan_direct", "pgscan_kswapd", "context_switches"), _AMOUNT),
         **dict.fromkeys(("cpu_psi_some", "cpu_psi_full", "memory_psi_some", "memory_psi_full", "io_psi_some", "io_psi_full"), _PERCENT),

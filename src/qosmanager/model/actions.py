@@ -113,6 +113,7 @@ class Resources(Struct, frozen=True, kw_only=True):
     be_allowance: float  # what is left of node_available beside the LS requests
     memory_total: int | None = None
     memory_reserved: int = 0
+    be_memory: int | None = None  # what is left of the memory beside the reservation and the LS requests; None: total not known
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ class Node(Struct, frozen=True, kw_only=True):
     steal: float | None = None  # percent
     ls_cpu_peak: float | None = None  # cores, largest 1-minute mean of LS usage at this hour of day, 7 days
     ls_cpu_p95: float | None = None  # cores, p95 of the same
+    cpu_peak_24h: float | None = None  # cores, largest 1-minute mean of the node's usage in the last 24 hours
     topology: tuple[CpuId, ...] = ()  # the usable CPUs; empty: ids 0 to cpus-1, one core each
 
 

@@ -160,6 +160,7 @@ class Metrics(Collector):
         for reason, present in self._degraded.items():
             degraded.add_metric([reason], float(present))
         yield degraded
+        yield from _gauge("dry_run", "1 when the agent decides and reports, and changes nothing.", self._about.dry_run)
         build = InfoMetricFamily(f"{PREFIX}build", "Version of the agent.")
         build.add_metric([], {"version": self._about.version})
         yield build
@@ -232,7 +233,10 @@ def _scores(assessment: Assessment) -> Iterator[Metric]:
 
 
 def _best_effort(state: State, pods: tuple[Pod, ...]) -> Iterator[Metric]:
-    yield from _gauge("be_cpu_limit_cores", "CPU limit in force for all BE together.", state.be_limit)
+    yield from _gauge(
+        "be_cpu_limit_cores", "CPU limit for all BE together; in the kernel unless koordlet_qos_be_limit_observed is 1.", state.be_limit
+    )
+    yield from _gauge("be_limit_observed", "1 while the CPU limit of BE is only decided (mode observe, dry run).", state.be_observed)
     yield from _gauge("be_cpu_usage_cores", "CPU usage of the measured BE pods.", be_usage(pods))
     yield from _gauge("be_oscillating", "1 while the BE limit goes up and down too often and rises at half speed.", state.oscillating)
     yield from _gauge("be_starving", "1 when BE has been held at its floor for 10 minutes.", starving(state))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
-from qosmanager.model.actions import Refusal
+from qosmanager.model.actions import Refusal, Resources
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Plugin, QoS
@@ -33,8 +33,8 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class BeView(Struct, frozen=True, kw_only=True):
-    """All BE together. `limit` null: none in force; `floor_for`: seconds since which it has been the floor. `usage` is of the measured
-    pods, null when none is; `unmeasured` counts the rest."""
+    """All BE together. `limit` null: none; `observed`: it is only decided, not in the kernel; `floor_for`: seconds since which it has been
+    the floor. `usage` is of the measured pods, null when none is; `unmeasured` counts the rest."""
 
     limit: float | None
     cpus: str | None
@@ -44,6 +44,7 @@ class BeView(Struct, frozen=True, kw_only=True):
     terminating: int
     starving: bool
     oscillating: bool
+    observed: bool = False
     floor_for: float | None = None
 
 
@@ -112,6 +113,7 @@ class Status(Struct, frozen=True, kw_only=True):
     pause: PauseView | None = None
     settings: Settings = Settings()  # in force, with durations in seconds
     own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
+    resources: Resources | None = None  # what the node has and for whom: cores, bytes
 
 
 def status(record: CycleRecord, settings: Settings, about: About) -> Status:
@@ -141,6 +143,7 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         pause=None if record.pause is None else _pause(record.pause, record.wall),
         settings=settings,
         own=record.own,
+        resources=record.plan.resources,
     )
 
 
@@ -183,6 +186,7 @@ def _be(record: CycleRecord) -> BeView:
         terminating=sum(pod.terminating for pod in batch),
         starving=starving(record.state),
         oscillating=record.state.oscillating,
+        observed=record.state.be_observed,
         floor_for=rounded(_since(record.state, record.state.floor_since)),
     )
 

@@ -138,3 +138,15 @@ def test_a_hundred_pods_for_a_day_stay_small():
             history.add_usage(float(second), 1.0)
             history.rss.add(float(second), 1.0)
     assert cache.size() / 3 < 17_000
+
+
+def test_the_largest_minute_of_a_day_is_over_complete_ones_and_gaps():
+    minutes = Minutes()
+    assert minutes.largest() is None
+    minutes.add(0.0, 9.0)
+    assert minutes.largest() is None
+    minutes.add(60.0, 2.0)
+    minutes.add(300.0, 50.0)
+    assert minutes.largest() == 9.0
+    minutes.add(24 * 3600.0 + 120.0, 1.0)
+    assert minutes.largest() == 50.0

@@ -327,7 +327,8 @@ class TestNode:
             bench.sampler.sample()
 
     def test_the_peak_of_this_hour(self, bench):
-        bench.sampler.sample()
+        first, _ = bench.sampler.sample()
+        assert first.missing["node.cpu_peak_24h"] == "no whole minute yet"
         for minute in range(3):
             for _ in range(12):
                 snapshot = step(bench, 5.0, api=int(5e9 * (minute + 1) * 0.5))
@@ -335,6 +336,7 @@ class TestNode:
         # the last whole minute, 1080 to 1140: nine times 1 core, three times 1.5
         assert snapshot.node.ls_cpu_peak == pytest.approx(1.125)
         assert snapshot.node.ls_cpu_p95 == snapshot.node.ls_cpu_peak
+        assert snapshot.node.cpu_peak_24h == 0.0, "the node's own counter does not move here"
 
 
 class TestLatency:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import be, decided, ls, snapshot
+from builders import GIB, be, decided, ls, snapshot
 from qosmanager.config.settings import Settings, SystemQosResourceSettings, SystemReserved
 from qosmanager.model.qos import Mode, Plugin, QoS
 
@@ -47,3 +47,11 @@ def test_the_allowance_of_batch_is_what_ls_requests_leave():
     pods = (ls("a", usage=0.0, request=3.0), ls("b", QoS.LSE, usage=0.0, request=4.0, exclusive_cpus=(0, 1, 2, 3)))
     resources = decided(snapshot(*pods, cpu_usage=1.0)).resources
     assert (resources.ls_request, resources.be_allowance, resources.exclusive_cpus) == (7.0, 8.0, 4.0)
+
+
+def test_the_memory_of_batch_is_what_the_reservation_and_ls_requests_leave():
+    settings = Settings(system_reserved=SystemReserved(memory=2 * GIB))
+    pods = (ls("a", usage=0.0, memory_request=5 * GIB), ls("b", usage=0.0), be(usage=0.0, memory_request=4 * GIB))
+    assert decided(snapshot(*pods, cpu_usage=1.0, memory_total=16 * GIB), settings=settings).resources.be_memory == 9 * GIB
+    assert decided(snapshot(*pods, cpu_usage=1.0, memory_total=6 * GIB), settings=settings).resources.be_memory == 0
+    assert decided(snapshot(*pods, cpu_usage=1.0), settings=settings).resources.be_memory is None

@@ -147,3 +147,15 @@ def test_names_keep_prometheus_rules():
 
 def test_before_the_first_cycle_the_counters_stand_at_0():
     assert values(scraped())["koordlet_qos_cycles_total"] == "0.0"
+
+
+def test_a_limit_that_is_only_decided_and_a_dry_run_are_told():
+    of = record()
+    seen = values(scraped(of))
+    assert (seen["koordlet_qos_be_limit_observed"], seen["koordlet_qos_dry_run"]) == ("0.0", "0.0")
+    dry = Metrics(replace(ABOUT, dry_run=True), Settings())
+    dry.observe(replace(of, state=replace(of.state, be_observed=True)))
+    registry = CollectorRegistry()
+    registry.register(dry)
+    seen = values(generate_latest(registry).decode())
+    assert (seen["koordlet_qos_be_limit_observed"], seen["koordlet_qos_dry_run"]) == ("1.0", "1.0")

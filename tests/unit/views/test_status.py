@@ -3,7 +3,7 @@ import pytest
 from msgspec.structs import replace
 
 from qosmanager.config.settings import CpuEvictSettings, Settings
-from qosmanager.model.actions import Result
+from qosmanager.model.actions import Resources, Result
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Node, Snapshot
 from qosmanager.model.state import State
@@ -63,6 +63,28 @@ def test_an_observed_burst_is_not_in_force():
     of = record()
     bursts = tuple(replace(burst, observed=True) for burst in of.state.bursts)
     assert shown(replace(of, state=replace(of.state, bursts=bursts)))["pods"][0]["cpu"]["effective_limit"] == 2.0
+
+
+def test_an_observed_be_limit_is_told_as_one():
+    of = record()
+    assert shown(of)["be"]["observed"] is False
+    assert shown(replace(of, state=replace(of.state, be_observed=True)))["be"]["observed"] is True
+
+
+def test_what_the_node_has_and_for_whom_is_shown():
+    resources = Resources(
+        cpus=2.0,
+        node_available=1.5,
+        system_reserved=0.5,
+        system_usage=None,
+        ls_request=1.0,
+        exclusive_cpus=0.0,
+        be_allowance=0.5,
+        be_memory=7,
+    )
+    of = record()
+    view = shown(replace(of, plan=replace(of.plan, resources=resources)))["resources"]
+    assert (view["be_allowance"], view["be_memory"], view["memory_reserved"]) == (0.5, 7, 0)
 
 
 def test_actions_carry_reason_and_result():
