@@ -1,6 +1,6 @@
 """The endpoints over the board. All answers are JSON but /metrics (Prometheus text) and / (plain text); nothing can be changed.
 
-Errors are JSON `{"error": what, "allowed": what would do}`: 400 a bad query, 404 an unknown path, 405 a method other than GET and HEAD,
+Errors are an `ErrorAnswer`: 400 a bad query, 404 an unknown path, 405 a method other than GET and HEAD,
 421 a Host header that is no loopback name while the server listens on loopback only (a page in a browser must not read the node).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -20,19 +21,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from qosmanager.http.board import Board, Health
+from qosmanager.http.answers import DecisionList, ErrorAnswer, Health, Reading
+from qosmanager.http.board import Board
+from qosmanager.http.endpoints import DEFAULT_LAST, ENDPOINTS, NO_CYCLE, POD, Endpoint
+from qosmanager.http.openapi import description
 from qosmanager.views.decisions import CAPACITY
 from qosmanager.views.status import status
 
-DEFAULT_LAST = 50
-PATHS = {
-    "/metrics": "Prometheus metrics",
-    "/healthz": "200 while the loop runs, else 503 with the reason",
-    "/readyz": "200 while decisions rest on fresh data, else 503 with the reason",
-    "/status": "node, pressure, BE and pods now",
-    "/snapshot": "the readings of the last cycle, as data",
-    "/decisions": f"the last decisions and events; ?last=1..{CAPACITY} (default {DEFAULT_LAST}) &pod=NAMESPACE/NAME &terms=true",
-}
+PATHS = ", ".join(endpoint.path for endpoint in ENDPOINTS)
 
 
 class BadQueryError(Exception):
@@ -48,7 +44,7 @@ def create_app(board: Board, *, loopback_only: bool) -> ASGIApp:
     registry = CollectorRegistry()
     registry.register(board.metrics)
     ProcessCollector(registry=registry)
-    endpoints: dict[str, Callable[[Request], Response]] = {
+    answers: dict[str, Callable[[Request], Response]] = {
         "/": lambda _: PlainTextResponse(_index(board)),
         "/metrics": lambda request: _metrics(registry, request),
         "/healthz": lambda _: _health(board.health()),
@@ -56,11 +52,13 @@ def create_app(board: Board, *, loopback_only: bool) -> ASGIApp:
         "/status": lambda _: _status(board),
         "/snapshot": lambda _: _snapshot(board),
         "/decisions": lambda request: _decisions(board, request),
+        "/openapi.json": lambda _: _json(description(board.about.version)),
     }
     app = Starlette(
-        routes=[Route(path, _on_the_loop(endpoint), methods=["GET"]) for path, endpoint in endpoints.items()],
+        routes=[Route(endpoint.path, _on_the_loop(answers[endpoint.path]), methods=["GET"]) for endpoint in ENDPOINTS],
         exception_handlers={HTTPException: _refused, BadQueryError: _bad_query, Exception: _failed},
     )
+    app.router.redirect_slashes = False  # a path with one slash too many is unknown
     return _LoopbackHosts(app) if loopback_only else app
 
 
@@ -74,9 +72,14 @@ def _on_the_loop(endpoint: Callable[[Request], Response]) -> Callable[[Request],
 
 
 def _index(board: Board) -> str:
-    width = max(map(len, PATHS))
-    lines = "".join(f"{path:<{width}}  {meaning}\n" for path, meaning in PATHS.items())
+    width = max(len(endpoint.path) for endpoint in ENDPOINTS)
+    lines = "".join(f"{endpoint.path:<{width}}  {endpoint.meaning}{_query(endpoint)}\n" for endpoint in ENDPOINTS)
     return f"qosmanager {board.about.version}\n\n{lines}"
+
+
+def _query(endpoint: Endpoint) -> str:
+    known = " &".join(f"{parameter.name}={parameter.written}" for parameter in endpoint.parameters)
+    return f"; ?{known}" if known else ""
 
 
 def _json(value: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -88,7 +91,10 @@ def _json(value: object, code: int = 200, headers: dict[str, str] | None = None)
 
 
 def _metrics(registry: CollectorRegistry, request: Request) -> Response:
-    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    try:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    except (TypeError, ValueError):  # it stumbles over a version that is no number
+        encode, content_type = choose_encoder("")
     return Response(encode(registry), headers={"content-type": content_type})
 
 
@@ -99,15 +105,15 @@ def _health(health: Health) -> Response:
 def _status(board: Board) -> Response:
     latest = board.latest
     if latest is None:
-        return _json({"error": "no cycle has finished yet"}, 503)
+        return _json(ErrorAnswer(NO_CYCLE.meaning), 503)
     return _json(status(latest.record, latest.settings, board.about))
 
 
 def _snapshot(board: Board) -> Response:
     latest = board.latest
     if latest is None:
-        return _json({"error": "no cycle has finished yet"}, 503)
-    return _json({"cycle": latest.record.number, "wall": latest.record.wall, "snapshot": latest.record.snapshot})
+        return _json(ErrorAnswer(NO_CYCLE.meaning), 503)
+    return _json(Reading(cycle=latest.record.number, wall=latest.record.wall, snapshot=latest.record.snapshot))
 
 
 def _decisions(board: Board, request: Request) -> Response:
@@ -115,31 +121,34 @@ def _decisions(board: Board, request: Request) -> Response:
     unknown = sorted(set(query) - {"last", "pod", "terms"})
     if unknown:
         raise BadQueryError(f"unknown parameter {unknown[0]!r}", "last, pod, terms")
+    repeated = next((name for name in query if len(query.getlist(name)) > 1), None)
+    if repeated:
+        raise BadQueryError(f"{repeated} is given {len(query.getlist(repeated))} times", "each parameter once")
     last, pod = query.get("last", str(DEFAULT_LAST)), query.get("pod")
     if not (last.isascii() and last.isdigit() and len(last) <= 4 and 1 <= int(last) <= CAPACITY):
         raise BadQueryError(f"last is {last!r}", f"a whole number from 1 to {CAPACITY}")
-    if pod is not None and (pod.count("/") != 1 or not all(pod.split("/"))):
+    if pod is not None and not re.fullmatch(POD, pod):
         raise BadQueryError(f"pod is {pod!r}", "NAMESPACE/NAME")
     terms = query.get("terms", "false")
     if terms not in ("true", "false"):
         raise BadQueryError(f"terms is {terms!r}", "true, false")
     entries = board.decisions.last_with_terms if terms == "true" else board.decisions.last
-    return _json({"decisions": entries(int(last), pod)})
+    return _json(DecisionList(entries(int(last), pod)))
 
 
 def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    allowed = "GET" if error.status_code == 405 else ", ".join(PATHS)
-    return _json({"error": error.detail, "allowed": allowed}, error.status_code, dict(error.headers or {}))
+    allowed = "GET" if error.status_code == 405 else PATHS
+    return _json(ErrorAnswer(error.detail, allowed), error.status_code, dict(error.headers or {}))
 
 
 def _bad_query(_: Request, error: Exception) -> Response:
     assert isinstance(error, BadQueryError)
-    return _json({"error": str(error), "allowed": error.allowed}, 400)
+    return _json(ErrorAnswer(str(error), error.allowed), 400)
 
 
 def _failed(_: Request, error: Exception) -> Response:
-    return _json({"error": f"{type(error).__name__}: {error}"}, 500)
+    return _json(ErrorAnswer(f"{type(error).__name__}: {error}"), 500)
 
 
 class _LoopbackHosts:
@@ -152,7 +161,8 @@ class _LoopbackHosts:
         if scope["type"] == "http":
             host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
             if host and not is_loopback(_without_port(host)):
-                await _json({"error": f"Host is {host!r}", "allowed": "localhost or a loopback address"}, 421)(scope, receive, send)
+                refusal = ErrorAnswer(f"Host is {host!r}", "localhost or a loopback address")
+                await _json(refusal, 421)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -10,6 +10,7 @@ import time
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
+from qosmanager.http.answers import Health
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.decisions import Decisions
 from qosmanager.views.metrics import Metrics
@@ -17,13 +18,6 @@ from qosmanager.views.reports import paused_text
 from qosmanager.views.status import About
 
 MISSED_PERIODS = 5  # a loop that has finished no cycle for so many periods is not healthy
-
-
-class Health(Struct, frozen=True):
-    """Whether all is well, and why (not)."""
-
-    ok: bool
-    reason: str
 
 
 class Latest(Struct, frozen=True):

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
-from msgspec import Struct
 
+from qosmanager.http.answers import DecisionList, ErrorAnswer, Reading
 from qosmanager.views.decisions import Entry
 from qosmanager.views.status import Status
 
@@ -27,10 +27,6 @@ class BadUrlError(Exception):
     """An address that is none: what is allowed."""
 
 
-class _Decisions(Struct, frozen=True):
-    decisions: tuple[Entry, ...]
-
-
 class AgentClient:
     """One agent. Each question is a connection of its own."""
 
@@ -44,12 +40,16 @@ class AgentClient:
         """What the agent sees and does now. Raises NoAnswerError."""
         return self._ask("/status", Status)
 
+    def reading(self) -> Reading:
+        """Return the readings of the last cycle. Raises NoAnswerError."""
+        return self._ask("/snapshot", Reading)
+
     def decisions(self, last: int, pod: str | None = None, *, with_terms: bool = False) -> tuple[Entry, ...]:
         """Return the last decisions and events, oldest first; with their terms where asked for. Raises NoAnswerError."""
         query: dict[str, Any] = {"last": last}
         query |= {"pod": pod} if pod is not None else {}
         query |= {"terms": "true"} if with_terms else {}
-        return self._ask(f"/decisions?{urlencode(query)}", _Decisions).decisions
+        return self._ask(f"/decisions?{urlencode(query)}", DecisionList).decisions
 
     def _ask(self, path: str, kind: type[T]) -> T:
         code, body = self._get(path)
@@ -89,7 +89,6 @@ def _parts(url: str) -> tuple[str, int | None, str]:
 def _error(body: bytes) -> str:
     """Return what an answer says is wrong, on one line."""
     try:
-        said = msgspec.json.decode(body)
-        return str(said["error"])[:200]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return msgspec.json.decode(body, type=ErrorAnswer).error[:200]
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return "no reason given"

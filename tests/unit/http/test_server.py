@@ -51,6 +51,12 @@ def test_metrics_answer_prometheus_text_with_the_agents_own_process(board, ask):
     assert "process_resident_memory_bytes" in body
 
 
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=x", "text/plain;version=1=2", "text/plain; version=\xb2", "*/*"])
+def test_a_format_that_nobody_knows_is_answered_with_the_plain_one(ask, accept):
+    code, headers, _ = ask("/metrics", Accept=accept)
+    assert (code, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+
+
 def test_decisions_can_be_cut_and_filtered(board, ask):
     board.publish(record(actions=(LIMIT, EVICT_CPU)), Settings())
     assert [entry["kind"] for entry in json.loads(ask("/decisions")[2])["decisions"]] == ["level", "set_be_cpu_limit", "evict"]
@@ -69,7 +75,8 @@ def test_a_group_whose_name_is_no_text_hides_no_decision(board, ask):
 
 
 @pytest.mark.parametrize(
-    "query", ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3", "terms=yes"]
+    "query",
+    ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3", "terms=yes", "last=1&last=1"],
 )
 def test_a_bad_query_is_refused_with_what_is_allowed(ask, query):
     code, _, body = ask(f"/decisions?{query}")
@@ -89,7 +96,8 @@ def test_unknown_paths_and_other_methods(ask):
 def test_the_index_names_the_endpoints(ask):
     code, _, body = ask("/")
     assert code == 200
-    assert all(path in body for path in ("/metrics", "/healthz", "/readyz", "/status", "/decisions"))
+    assert all(path in body for path in ("/metrics", "/healthz", "/readyz", "/status", "/snapshot", "/openapi.json"))
+    assert "?last=1..500 &pod=NAMESPACE/NAME &terms=true" in body
 
 
 def test_a_loop_that_stands_is_not_healthy(board, ask):
