@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.tree import below
+from qosmanager.execute.writing import GONE
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.ports import KernelFiles, OomEntry
 
@@ -91,11 +92,14 @@ class BeOomScores:
         entry = self._ledger.oom.get(group)
         if entry is not None and entry.value != value:
             self.put_back(group)
+            if group in self._ledger.oom:
+                return []  # some still hold the old value: it must not be taken for their own
             entry = None
         try:
             inode = self._kernel.inode(controller, group)
-        except OSError:
-            self._ledger.oom.pop(group, None)
+        except OSError as error:
+            if error.errno in GONE:
+                self._ledger.oom.pop(group, None)
             return []
         if entry is not None and entry.inode != inode:
             entry = None
@@ -162,18 +166,21 @@ class BeOomScores:
         return Receipt(target=_target(entry), result=Result.APPLIED, before=original, after=value, detail=f"{count} processes")
 
     def put_back(self, group: str) -> list[Receipt]:
-        """Give a group's processes their own values back, where they still hold ours."""
-        entry = self._ledger.oom.pop(group)
+        """Give a group's processes their own values back, where they still hold ours; what cannot be stays in the journal."""
+        receipts = put_back(self._kernel, self._scores, self._ledger.oom[group])
+        if not any(receipt.result is Result.FAILED for receipt in receipts):
+            del self._ledger.oom[group]
         self._seen.pop(group, None)
-        return put_back(self._kernel, self._scores, entry)
+        return receipts
 
     def adopt(self, entry: OomEntry) -> None:
-        """Take over what a predecessor raised in a group that is still the same."""
+        """Take over what a predecessor raised in a group that is still the same, as far as can be told."""
         try:
-            if self._kernel.inode(process_controller(self._kernel), entry.group) == entry.inode:
-                self._ledger.oom[entry.group] = entry
-        except OSError:
-            return
+            there = self._kernel.inode(process_controller(self._kernel), entry.group) == entry.inode
+        except OSError as error:
+            there = error.errno not in GONE
+        if there:
+            self._ledger.oom[entry.group] = entry
 
 
 def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Receipt]:
@@ -183,8 +190,10 @@ def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Re
     try:
         if kernel.inode(controller, entry.group) != entry.inode:
             return [Receipt(target=target, result=Result.GONE, detail="the group was made anew")]
-    except OSError:
-        return [Receipt(target=target, result=Result.GONE, detail="the group is gone")]
+    except OSError as error:
+        if error.errno in GONE:
+            return [Receipt(target=target, result=Result.GONE, detail="the group is gone")]
+        return [Receipt(target=target, result=Result.FAILED, detail=f"the group cannot be looked at: {error.strerror}")]
     problems: list[str] = []
     count = 0
     for pid in group_pids(kernel, entry.group, controller):

@@ -19,7 +19,7 @@ from qosmanager.model.actions import Result
 from qosmanager.model.workload import CgroupFile
 from qosmanager.ports import KernelFiles
 
-_GONE = (errno.ENOENT, errno.ENODEV)
+GONE = (errno.ENOENT, errno.ENODEV)
 _NOT_ALLOWED = {
     errno.EROFS: "the cgroup file system is mounted read-only",
     errno.EACCES: "this process may not touch it",
@@ -63,14 +63,14 @@ def group_gone(kernel: KernelFiles, file: CgroupFile) -> bool:
     try:
         kernel.inode(file.controller, file.group)
     except OSError as error:
-        return error.errno in _GONE
+        return error.errno in GONE
     return False
 
 
 def trouble(kernel: KernelFiles, file: CgroupFile, error: OSError) -> Trouble:
     """Name what an error of the kernel means for a file."""
     code = error.errno or 0
-    if code in _GONE and group_gone(kernel, file):
+    if code in GONE and group_gone(kernel, file):
         return Trouble(Result.GONE, "the group is gone")
     if code == errno.ENOENT:
         return Trouble(Result.REFUSED, f"the group has no {file.name}: controller {file.controller!r} is not enabled for it")

@@ -106,9 +106,9 @@ class _Terminating:
     def drive(self, victim: _Victim, now: float) -> _Stage | str:
         if now >= self._until:
             return _Killing(now).drive(victim, now)
-        asked = frozenset(self._asked)
-        signal_members(lambda: victim.pids() - asked, signal.SIGTERM)
-        self._asked = victim.pids()
+        asked = self._asked & victim.pids()
+        # Only who was reached: one that is born meanwhile is asked the next time.
+        self._asked = asked | signal_members(lambda: victim.pids() - asked, signal.SIGTERM)
         return self
 
 

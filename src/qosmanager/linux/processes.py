@@ -47,18 +47,18 @@ class ProcScores:
             os.close(directory)
 
 
-def signal_members(members: Callable[[], set[int]], number: signal.Signals) -> int:
-    """Signal every process of a set that `members` reads anew; return how many were reached.
+def signal_members(members: Callable[[], set[int]], number: signal.Signals) -> set[int]:
+    """Signal every process of a set that `members` reads anew; return those that were reached.
 
     A pid is pinned by a pidfd first and must be in the set after that: one that was reused meanwhile is never hit.
     """
-    reached = 0
+    reached: set[int] = set()
     found = sorted(members())
     for start in range(0, len(found), _BATCH):
         pinned = _pin(found[start : start + _BATCH])
         try:
             meant = members()
-            reached += sum(_signal(descriptor, number) for pid, descriptor in pinned.items() if pid in meant)
+            reached |= {pid for pid, descriptor in pinned.items() if pid in meant and _signal(descriptor, number)}
         finally:
             for descriptor in pinned.values():
                 os.close(descriptor)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from acting import Bench, FakeScores, FullJournal, results
@@ -140,5 +142,32 @@ def test_scores_survive_the_agent(bench):
     bench.restarted()
     bench.executor.adopt()
     bench.cycle()
+    bench.executor.restore_all()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+
+
+@pytest.mark.parametrize(("code", "kept"), [(errno.EIO, True), (errno.EMFILE, True), (errno.ENODEV, False)])
+def test_only_a_group_that_is_gone_has_its_scores_forgotten(bench, code, kept):
+    bench.cycle()
+    bench.tree.fail("", code, call="inode", group="be/job")
+    bench.restarted().adopt()
+    assert (Result.FAILED in results(bench.executor.restore_all())) is kept
+    assert bool(bench.journal.load().oom) is kept
+    bench.tree.heal()
+    bench.restarted().adopt()
+    bench.executor.restore_all()
+    assert (bench.scores.scores[11] == 0) is kept
+
+
+def test_scores_that_cannot_be_put_back_stay_in_the_journal_and_are_no_originals(bench):
+    bench.cycle()
+    bench.scores.locked = {11}
+    bench.standing = Standing(oom_score_adj=900)
+    bench.cycle()
+    assert [entry.processes for entry in bench.journal.load().oom] == [{"11:110": 0, "12:120": 1000, "13:130": -5}]
+    bench.scores.locked = set()
+    for _ in range(6):
+        bench.cycle()
+    assert bench.scores.scores == {11: 900, 12: 1000, 13: 900}
     bench.executor.restore_all()
     assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}

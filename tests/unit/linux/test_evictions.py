@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 
 import pytest
 
@@ -92,3 +94,31 @@ def test_process_that_does_not_end_is_a_failure_in_the_end(tmp_path):
     assert hands.poll(34.9)["default/job"].error == ""
     assert f"process {NOBODY}" in hands.poll(35.0)["default/job"].error
     assert hands.poll(36.0) == {}
+
+
+@pytest.fixture
+def sleepers():
+    started = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    yield started
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+def test_a_process_that_is_born_while_the_others_are_asked_is_asked_too(tmp_path, sleepers):
+    first, born = sleepers
+
+    class Forking(KernelTree):
+        looks = 0
+
+        def pids(self, *_):
+            self.looks += 1
+            return [first.pid] if self.looks < 4 else [first.pid, born.pid]
+
+    tree = Forking(tmp_path / "cgroup")
+    tree.add("be/job")
+    hands = evictions(tree, tmp_path)
+    assert hands.begin(evict("default/job"), JOB, 0.0) == ""
+    assert first.wait(30) == -signal.SIGTERM
+    hands.poll(1.0)
+    assert born.wait(30) == -signal.SIGTERM

@@ -64,11 +64,11 @@ def test_only_processes_that_are_still_meant_are_signalled(sleeper):
         asked.append(1)
         return {sleeper.pid} if len(asked) == 1 else set()
 
-    assert signal_members(members, signal.SIGKILL) == 0
+    assert signal_members(members, signal.SIGKILL) == set()
     assert sleeper.poll() is None
-    assert signal_members(lambda: {sleeper.pid}, signal.SIGKILL) == 1
+    assert signal_members(lambda: {sleeper.pid}, signal.SIGKILL) == {sleeper.pid}
     assert sleeper.wait() == -signal.SIGKILL
-    assert signal_members(lambda: {sleeper.pid}, signal.SIGKILL) == 0
+    assert signal_members(lambda: {sleeper.pid}, signal.SIGKILL) == set()
 
 
 def test_foreign_agent_is_found_by_its_name(tmp_path):
