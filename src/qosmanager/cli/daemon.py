@@ -141,10 +141,11 @@ class Reloader:
         self._board.event("reloaded", "configuration", f"{len(rules)} workload declarations")
 
 
-def taken_over(adopted: Adopted) -> State:
+def taken_over(adopted: Adopted, cooled: float) -> State:
     """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it.
 
-    Its bursts are ended, and nobody drives its evictions any more: a victim that is still here is a pod like any other.
+    Its bursts are ended, and may not begin again before `cooled` (monotonic seconds). Nobody drives its evictions any more: a victim that
+    is still here is a pod like any other.
     """
     left = State()
     if adopted.state is not None:
@@ -152,7 +153,9 @@ def taken_over(adopted: Adopted) -> State:
             left = msgspec.json.decode(adopted.state, type=State)
         except msgspec.DecodeError:
             _LOG.warning(pairs("Adopt", problem="the predecessor's state cannot be read; starting afresh with its limits"))
-    state = replace(left, bursts=(), watches=(), pending=(), terminating_since={}, be_observed=False)
+    ended = {burst.pod for burst in left.bursts if not burst.observed} | {receipt.pod for receipt in adopted.receipts if receipt.pod}
+    cooling = left.burst_cooldown_until | dict.fromkeys(sorted(ended), cooled)
+    state = replace(left, burst_cooldown_until=cooling, bursts=(), watches=(), pending=(), terminating_since={}, be_observed=False)
     if left.be_observed:
         # What was only observed has not held BE, and is not "suppression was tried".
         state = replace(state, suppress_level=None, suppress_since=None, below_since=None)

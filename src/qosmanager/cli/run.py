@@ -135,7 +135,7 @@ def serve(options: Options, stack: ExitStack) -> None:
         adopted = hands.actuator.adopt()
     except JournalError as error:
         raise CannotRunError(str(error)) from None
-    state = taken_over(adopted)
+    state = taken_over(adopted, clock.monotonic() + settings.cpu_burst.burst_cooldown)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     wired = Wired(edge, measured, settings, state, signals)

@@ -41,13 +41,12 @@ def find_kubepods(tree: GroupTree) -> str | None:
 class Kubepods:
     """A source of the StatesInformer. The class is that of the tier, for labels are not to be seen here."""
 
-    def __init__(self, tree: GroupTree, readers: GroupReaders, cpu_manager: CpuManager, root: str | None = None) -> None:
-        """`root`: kubelet's group, relative to the cgroup root; None: it is looked for at each scan until it is found."""
+    def __init__(self, tree: GroupTree, readers: GroupReaders, cpu_manager: CpuManager) -> None:
         self._tree = tree
         self._readers = readers
         self._cpu_manager = cpu_manager
         self._grants = CpuGrants()
-        self._root = root
+        self._root: str | None = None  # kubelet's group; looked for at each scan until it is found
         self._known: dict[str, tuple[tuple[int, int], Workload]] = {}
 
     @property

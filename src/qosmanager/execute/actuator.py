@@ -21,9 +21,6 @@ class Actuator(Protocol):
     def adopt(self) -> Adopted:
         """Before the first cycle: take over what a predecessor left. Raises JournalError."""
 
-    def end_bursts(self) -> tuple[Receipt, ...]:
-        """Pause: LS limits go back to the pods' own."""
-
     def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
         """Clean stop: bursts end, BE limits stay for `lease` seconds; `state` is for the successor."""
 
@@ -46,9 +43,6 @@ class Enforcer:
     def adopt(self) -> Adopted:
         return self._executor.adopt()
 
-    def end_bursts(self) -> tuple[Receipt, ...]:
-        return self._executor.end_bursts()
-
     def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
         return self._executor.leave(lease, state)
 
@@ -68,9 +62,6 @@ class Recorder:
 
     def adopt(self) -> Adopted:
         return Adopted()
-
-    def end_bursts(self) -> tuple[Receipt, ...]:
-        return ()
 
     def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
         del lease, state

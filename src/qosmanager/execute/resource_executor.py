@@ -328,17 +328,17 @@ class ResourceExecutor:
             if inside(scores.group):
                 self._oom.adopt(scores)
         self._ledger.be_limit, self._ledger.be_cpus = record.be_limit, record.be_cpus
-        receipts += self.end_bursts()
+        receipts += self._end_bursts()
         return Adopted(state=record.state, be_limit=record.be_limit, be_cpus=record.be_cpus, receipts=tuple(receipts))
 
-    def end_bursts(self) -> tuple[Receipt, ...]:
+    def _end_bursts(self) -> tuple[Receipt, ...]:
         """Put the own limits of all LS pods back."""
         pods = sorted({entry.pod for entry in self._ledger.entries.values() if entry.pod is not None})
         return tuple(receipt for pod in pods for receipt in self._end_burst(pod))
 
     def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
         """A clean stop: bursts end; BE limits stay for `lease` seconds, for a successor. OSError is a receipt."""
-        receipts = self.end_bursts()
+        receipts = self._end_bursts()
         try:
             self._ledger.save(lease=lease, state=state)
         except OSError as error:

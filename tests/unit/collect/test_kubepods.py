@@ -28,12 +28,12 @@ class Manager:
         return self.told
 
 
-def source(kernel, root=None, manager=None):
-    return Kubepods(CgroupTree(kernel.files), CgroupReaders(kernel.files), manager or Manager(), root)
+def source(kernel, manager=None):
+    return Kubepods(CgroupTree(kernel.files), CgroupReaders(kernel.files), manager or Manager())
 
 
-def pods(kernel, root=None):
-    return {workload.uid: workload for workload in source(kernel, root).scan()}
+def pods(kernel):
+    return {workload.uid: workload for workload in source(kernel).scan()}
 
 
 def systemd(kernel, prefix="kubepods", base=""):
@@ -82,10 +82,9 @@ def test_kubelets_own_slice_above(kernel):
     assert {uid: workload.qos for uid, workload in pods(kernel).items()} == CLASSES
 
 
-def test_a_root_that_is_given(kernel):
+def test_a_tree_that_lies_too_deep_is_not_looked_for(kernel):
     cgroupfs(kernel, "far/away/from/the/root/kubepods")
     assert pods(kernel) == {}
-    assert {uid: workload.qos for uid, workload in pods(kernel, "far/away/from/the/root/kubepods").items()} == CLASSES
 
 
 def test_no_kubernetes(kernel):
