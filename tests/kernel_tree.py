@@ -185,6 +185,7 @@ class KernelTree:
         """The text that the kernel keeps, or its error."""
         check = {
             "cpu.cfs_quota_us": self._check_quota,
+            "cpu.cfs_period_us": self._check_period,
             "cpu.max": self._check_max,
             "cpu.cfs_burst_us": self._check_burst,
             "cpu.max.burst": self._check_burst,
@@ -205,6 +206,13 @@ class KernelTree:
         period = float(self.files.read(CgroupFile("cpu", file.group, "cpu.cfs_period_us")))
         self._check_hierarchy(file, us / period)
         return "-1" if math.isinf(us) else str(int(us))
+
+    def _check_period(self, file: CgroupFile, text: str, _before: str) -> str:
+        period = _number(text, file)
+        _require(1000 <= period <= 1_000_000, errno.EINVAL, file)
+        us = float(self.files.read(CgroupFile("cpu", file.group, "cpu.cfs_quota_us")))
+        self._check_hierarchy(file, math.inf if us < 0 else us / period)
+        return text
 
     def _check_hierarchy(self, file: CgroupFile, cores: float) -> None:
         """v1: a limited group is within the nearest limited group above it, and limited groups below are within it."""

@@ -1,7 +1,8 @@
 """The BE limit in the kernel: at the parent of all BE, or shared among the BE pods' groups (specification, sections 5.4, 9 and 11).
 
 In: cores, who BE is, their usage. Out: families of wishes. A group is never raised above its own limit; its kernel burst stays within
-its quota; on v1 limits of groups below it are lowered with it (the kernel wants child <= parent) and rise with it again.
+its quota; where its period is too short for the limit it gets a longer one; on v1 limits of groups below it are lowered with it (the
+kernel wants child <= parent) and rise with it again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from posixpath import dirname
 from msgspec import Struct
 
 from qosmanager.execute.be_groups import BeGroups
-from qosmanager.execute.dialect import PERIOD_US, burst_file, parse_us, quota_file, quota_text
+from qosmanager.execute.dialect import PERIOD_US, burst_file, fit_period, parse_us, period_file, quota_file, quota_text
 from qosmanager.execute.family import Family, Wish
 from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.sharing import Claim, settled, shares
@@ -101,8 +102,15 @@ class BeLimit:
         return Family(wishes=tuple(wishes), pod=pod)
 
     def _hold(self, group: str, limit: GroupLimit, cores: float) -> list[Wish]:
-        text = limit.text if cores >= limit.own.cores else quota_text(limit.version, cores, limit.own.period)
+        period = limit.own.period
+        lengthened = self._ledger.entries.get(period_file(group))
+        if cores < limit.own.cores:
+            # A period of ours stays until the limit goes: it would only be written to and fro.
+            period = fit_period(0.0 if lengthened else cores, period)
+        text = limit.text if cores >= limit.own.cores else quota_text(limit.version, cores, period)
         wishes = [Wish(limit.file, text)]
+        if limit.version == 1 and (lengthened or period != limit.own.period):
+            wishes.append(Wish(period_file(group), str(period)))
         burst = burst_file(limit.version, group)
         now = read(self._kernel, burst)
         if isinstance(now, str):  # older kernels have no burst

@@ -1,7 +1,7 @@
 """How each quantity is spelled in the kernel's two dialects, cgroup v1 and v2 (specification, section 9, the table of files).
 
-In: a cgroup version, a group, cores or sets of CPUs. Out: `CgroupFile`s and texts, and back. CPU limits keep the group's own period;
-"-1" and "max" are infinity; the kernel may round, so texts are compared by `same`, never by ==.
+In: a cgroup version, a group, cores or sets of CPUs. Out: `CgroupFile`s and texts, and back. CPU limits keep the group's own period,
+unless it is too short for them; "-1" and "max" are infinity; the kernel may round, so texts are compared by `same`, never by ==.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ QUOTA_NAMES = frozenset(_QUOTA.values())
 BURST_NAMES = frozenset(_BURST.values())
 WEIGHT_NAMES = frozenset(_WEIGHT.values())
 CPUS_NAME = "cpuset.cpus"
-OWNED_NAMES = QUOTA_NAMES | BURST_NAMES | WEIGHT_NAMES | {CPUS_NAME}  # all that we ever write, and put back
+PERIOD_NAME = "cpu.cfs_period_us"
+OWNED_NAMES = QUOTA_NAMES | BURST_NAMES | WEIGHT_NAMES | {PERIOD_NAME, CPUS_NAME}  # all that we ever write, and put back
 
 _NOT_A = "{file} holds {text!r}, which is no {what}"
 
@@ -52,7 +53,7 @@ def quota_file(version: int, group: str) -> CgroupFile:
 
 def period_file(group: str) -> CgroupFile:
     """The period's own file, which only v1 has."""
-    return CgroupFile("cpu", group, "cpu.cfs_period_us")
+    return CgroupFile("cpu", group, PERIOD_NAME)
 
 
 def burst_file(version: int, group: str) -> CgroupFile:
@@ -71,10 +72,18 @@ def cpus_file(group: str) -> CgroupFile:
     return CgroupFile("cpuset", group, CPUS_NAME)
 
 
+def fit_period(cores: float, period: int) -> int:
+    """The period (us) under which `cores` can be had: a short one would make the kernel's least quota too much of it."""
+    return period if cores * period >= MINIMUM_US else max(period, PERIOD_US)
+
+
 def quota_text(version: int, cores: float, period: int) -> str:
-    """Spell a CPU limit of `cores` under `period` (us); infinite cores are no limit, less than the kernel's minimum is the minimum."""
+    """Spell a CPU limit of `cores` under `period` (us); infinite cores are no limit, less than the kernel's minimum is the minimum. On v2
+    the period is a longer one where it is too short; on v1 it has its own file."""
     if math.isinf(cores):
         return "-1" if version == 1 else f"max {period}"
+    if version == 2:
+        period = fit_period(cores, period)
     # Rounded down: shares that sum to the BE limit must not exceed it in the kernel.
     us = max(MINIMUM_US, math.floor(cores * period + 1e-6))
     return str(us) if version == 1 else f"{us} {period}"

@@ -2,7 +2,8 @@
 
 In: changes (file, text now, text wanted). Out: steps. Bursts fall first and rise last (burst <= quota at every moment); quotas that
 tighten are written child before parent, then those that loosen parent before child (v1: child <= parent at every moment); a cpuset
-passes through the union of old and new, and is never written empty on the way.
+passes through the union of old and new, and is never written empty on the way. A period grows before its quota falls and shrinks after
+its quota has risen.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, QUOTA_NAMES, parse_us
+from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, PERIOD_NAME, QUOTA_NAMES, parse_us
 from qosmanager.model.cpu_list import format_cpus, parse_cpus
 from qosmanager.model.workload import CgroupFile
 
@@ -46,6 +47,8 @@ def ordered(changes: Iterable[Change]) -> list[Change]:
             (bursts_up if _rises(change) else bursts_down).append(change)
         elif name in QUOTA_NAMES:
             (loosen if _rises(change) else tighten).append(change)
+        elif name == PERIOD_NAME:
+            (tighten if _rises(change) else loosen).append(change)
         else:
             others.append(change)
     steps = bursts_down + _deepest_first(tighten) + _shallowest_first(loosen) + bursts_up
@@ -70,8 +73,8 @@ def _rises(change: Change) -> bool:
 
 
 def _deepest_first(changes: list[Change]) -> list[Change]:
-    return sorted(changes, key=lambda change: (-depth(change.file), change.file))
+    return sorted(changes, key=lambda change: (-depth(change.file), change.file.group, change.file.name != PERIOD_NAME))
 
 
 def _shallowest_first(changes: list[Change]) -> list[Change]:
-    return sorted(changes, key=lambda change: (depth(change.file), change.file))
+    return sorted(changes, key=lambda change: (depth(change.file), change.file.group, change.file.name == PERIOD_NAME))

@@ -18,6 +18,7 @@ from qosmanager.execute.bursts import burst_family
 from qosmanager.execute.dialect import (
     BURST_NAMES,
     CPUS_NAME,
+    PERIOD_NAME,
     QUOTA_NAMES,
     SMALLEST_WEIGHT,
     WEIGHT_NAMES,
@@ -55,7 +56,7 @@ from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import Journal, JournalEntry, KernelFiles
 
-_LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES
+_LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES | {PERIOD_NAME}
 _GOES_ON = "what was to hold BE instead is not in force: this goes on holding it"
 
 

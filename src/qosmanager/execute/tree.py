@@ -51,7 +51,9 @@ def group_limit(kernel: KernelFiles, ledger: Ledger, group: str) -> GroupLimit |
         if isinstance(found, Trouble):
             return found
         period = int(parse_us(period_file(group), found)) or PERIOD_US
-    return GroupLimit(file=file, version=1, now=Quota(us, period), own=Quota(own, period), text=original)
+    lengthened = ledger.entries.get(period_file(group))
+    own_period = period if lengthened is None else int(parse_us(lengthened.file, lengthened.original))
+    return GroupLimit(file=file, version=1, now=Quota(us, period), own=Quota(own, own_period), text=original)
 
 
 def below(kernel: KernelFiles, controller: str, group: str) -> Iterator[str]:

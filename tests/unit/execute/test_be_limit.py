@@ -38,6 +38,50 @@ def test_limit_on_v2_keeps_the_period(tmp_path):
     assert bench.tree.text("be", "cpu.max") == "50000 20000"
 
 
+PERIOD, QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
+
+
+def in_force(bench, group="be"):
+    return bench.tree.text(group, QUOTA), bench.tree.text(group, PERIOD)
+
+
+@pytest.mark.parametrize("own", ["-1", "2000"])
+def test_a_period_too_short_for_the_limit_is_lengthened_and_comes_back(bench, own):
+    bench.tree.put(CgroupFile("cpu", "be", PERIOD), "1000")
+    bench.tree.put(CgroupFile("cpu", "be", QUOTA), own)
+    assert set(results(bench.limit(0.1))) == {Result.APPLIED}
+    assert in_force(bench) == ("10000", "100000")
+    assert bench.tree.writes == [(f"cpu:/be/{PERIOD}", "100000"), (f"cpu:/be/{QUOTA}", "10000")]
+    bench.limit(1.5)  # the longer period stays until the limit goes
+    assert in_force(bench) == ("150000", "100000")
+    bench.restarted().adopt()
+    bench.limit(0.2)
+    bench.tree.writes.clear()
+    bench.cycle(unlimit())
+    assert in_force(bench) == (own, "1000")
+    assert bench.tree.writes == [(f"cpu:/be/{QUOTA}", own), (f"cpu:/be/{PERIOD}", "1000")]
+    assert bench.journal.load().entries == ()
+
+
+def test_a_limit_above_the_groups_own_gives_its_period_back_too(bench):
+    bench.tree.put(CgroupFile("cpu", "be", PERIOD), "1000")
+    bench.tree.put(CgroupFile("cpu", "be", QUOTA), "2000")
+    bench.limit(0.1)
+    bench.limit(3.0)
+    assert in_force(bench) == ("2000", "1000")
+
+
+def test_children_with_short_periods_stay_within_their_parent(bench):
+    bench.tree.add("be/pod", cpu_cfs_period_us="1000", cpu_cfs_quota_us="3000")
+    assert set(results(bench.limit(0.5))) == {Result.APPLIED}
+    assert in_force(bench, "be/pod") == ("50000", "100000")
+    bench.tree.put(CgroupFile("cpu", "be/pod", PERIOD), "1000")
+    assert Result.DRIFTED in results(bench.cycle())
+    assert in_force(bench, "be/pod") == ("50000", "100000")
+    bench.executor.restore_all()
+    assert (in_force(bench), in_force(bench, "be/pod")) == (("-1", "100000"), ("3000", "1000"))
+
+
 def test_limit_is_never_below_the_kernels_minimum(bench):
     bench.limit(0.001)
     assert bench.tree.text("be", "cpu.cfs_quota_us") == "1000"
