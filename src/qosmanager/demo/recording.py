@@ -25,11 +25,6 @@ class Frame(Struct, frozen=True, kw_only=True):
     wall: float
     snapshot: Snapshot
 
-    @classmethod
-    def of(cls, stage: Stage, cycle: int, wall: float, snapshot: bytes) -> Frame:
-        """Take in a snapshot as JSON."""
-        return cls(stage=stage, cycle=cycle, wall=wall, snapshot=msgspec.json.decode(snapshot, type=Snapshot))
-
 
 class Recording(Struct, frozen=True, kw_only=True):
     """What was recorded, where, and under which settings."""

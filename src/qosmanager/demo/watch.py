@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-
-import msgspec
-from msgspec import Struct
-
 from qosmanager.demo.processes import Agent
 from qosmanager.demo.recording import Frame
 from qosmanager.demo.story import Stage
+from qosmanager.http.client import AgentClient, NoAnswerError
 from qosmanager.views.decisions import Entry
 from qosmanager.views.status import Status
 
-
-class _Decisions(Struct, frozen=True):
-    """The answer of /decisions."""
-
-    decisions: tuple[Entry, ...]
-
-
-class _Reading(Struct, frozen=True, kw_only=True):
-    """The answer of /snapshot."""
-
-    cycle: int
-    wall: float
-    snapshot: msgspec.Raw
+_LAST = 100  # decisions; more than happen between two looks
 
 
 class Watch:
@@ -34,6 +17,7 @@ class Watch:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
+        self._client = AgentClient(f"http://127.0.0.1:{agent.port}")
         self.status: Status | None = None
         self.decisions: tuple[Entry, ...] = ()
         self.frames: list[Frame] = []
@@ -41,21 +25,24 @@ class Watch:
 
     def answers(self) -> bool:
         """Tell whether the agent has finished a cycle. Raises ProcessError when it has ended."""
-        return self._ask("/status") is not None
+        self.agent.check()
+        try:
+            self._client.status()
+        except NoAnswerError:
+            return False
+        return True
 
     def look(self, stage: Stage) -> None:
-        """Take in what the agent says now. Raises ProcessError when it has ended."""
-        answer = self._ask("/status")
-        if answer is not None:
-            self.status = msgspec.json.decode(answer, type=Status)
-        answer = self._ask("/decisions?last=100")
-        if answer is not None:
-            self.decisions = msgspec.json.decode(answer, type=_Decisions).decisions
-        answer = self._ask("/snapshot")
-        if answer is not None:
-            reading = msgspec.json.decode(answer, type=_Reading)
-            if not self.frames or self.frames[-1].cycle != reading.cycle:
-                self.frames.append(Frame.of(stage, reading.cycle, reading.wall, bytes(reading.snapshot)))
+        """Take in what the agent says now; what it does not answer stays as it was. Raises ProcessError when it has ended."""
+        self.agent.check()
+        try:
+            self.status = self._client.status()
+            self.decisions = self._client.decisions(_LAST)
+            reading = self._client.reading()
+        except NoAnswerError:
+            return
+        if not self.frames or self.frames[-1].cycle != reading.cycle:
+            self.frames.append(Frame(stage=stage, cycle=reading.cycle, wall=reading.wall, snapshot=reading.snapshot))
 
     def new_evictions(self) -> tuple[str, ...]:
         """Return the evictions, with their reasons, that were done since the last call."""
@@ -69,14 +56,3 @@ class Watch:
         if code is None:
             return ["the agent did not end in time and was killed"]
         return [f"the agent ended with exit code {code}: not everything was put back"] if code else []
-
-    def _ask(self, path: str) -> bytes | None:
-        self.agent.check()
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.agent.port, timeout=2.0)) as connection:
-            try:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                body = answer.read()
-            except (OSError, http.client.HTTPException):
-                return None
-            return body if answer.status == 200 else None

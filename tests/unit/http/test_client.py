@@ -19,6 +19,12 @@ def test_status_and_decisions_are_the_agents_own():
         assert client.decisions(1, with_terms=True)[0].terms.cpu.terms["usage"].inputs == {"cpu_percent": 75.0}
 
 
+def test_readings_are_the_last_cycles_own():
+    with agent(record(6), record(7)) as server:
+        reading = AgentClient(server.url).reading()
+    assert (reading.cycle, reading.wall, reading.snapshot) == (7, record(7).wall, record(7).snapshot)
+
+
 def test_decisions_of_one_pod():
     with agent(record(actions=(LIMIT, EVICT_CPU))) as server:
         assert [entry.kind for entry in AgentClient(server.url + "/").decisions(10, "batch/crunch")] == ["evict"]

@@ -76,7 +76,21 @@ def test_a_group_whose_name_is_no_text_hides_no_decision(board, ask):
 
 @pytest.mark.parametrize(
     "query",
-    ["last=0", "last=501", "last=x", "last=-1", "last=1e3", "pod=api", "pod=/", "pod=a/b/c", "lats=3", "terms=yes", "last=1&last=1"],
+    [
+        "last=0",
+        "last=501",
+        "last=x",
+        "last=-1",
+        "last=1e3",
+        "pod=api",
+        "pod=/",
+        "pod=a/b/c",
+        "lats=3",
+        "terms=yes",
+        "last=1&last=1",
+        "last=%C2%B2",
+        "last=%D9%A1",
+    ],
 )
 def test_a_bad_query_is_refused_with_what_is_allowed(ask, query):
     code, _, body = ask(f"/decisions?{query}")
