@@ -64,13 +64,14 @@ def test_a_running_agent_answers_as_described(tmp_path):
 
 def test_an_agent_without_a_cycle_answers_as_described(tmp_path):
     with agent() as server:
-        fuzzed = fuzz(server, tmp_path, "--exclude-checks", "not_a_server_error,positive_data_acceptance")  # 503 is right here
+        may = ["--exclude-checks", "not_a_server_error,positive_data_acceptance"]  # 503 is right here
+        fuzzed = fuzz(server, tmp_path, "--phases", "coverage", *may)
     assert fuzzed.returncode == 0, fuzzed.stdout + fuzzed.stderr
     assert "Tested: 7" in fuzzed.stdout
 
 
 def test_a_fault_is_found(tmp_path):
     with agent() as server:
-        fuzzed = fuzz(server, tmp_path, "--phases", "coverage")
+        fuzzed = fuzz(server, tmp_path, "--phases", "coverage", "--include-path", "/status")
     assert fuzzed.returncode == 1, fuzzed.stdout + fuzzed.stderr
     assert "no cycle has finished yet" in fuzzed.stdout
