@@ -19,6 +19,7 @@ from qosmanager.ports import EvictionProgress, KernelFiles
 
 _HIERARCHIES = ("memory", "cpu", "cpuacct", "cpuset", "freezer", "unified")
 _SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer
+_SYSTEMD_HURRIES = 1.0  # the same where the grace period is shorter: memory runs out, and with it the room to start systemctl
 _KILL_LASTS = 30.0  # seconds of SIGKILL after which a pod counts as not to be ended (uninterruptible sleep)
 _FREEZE_LOOKS = 50
 
@@ -67,9 +68,9 @@ class _Victim:
 class _Stopping:
     """systemd is asked to stop the unit."""
 
-    def __init__(self, stop: UnitStop, now: float) -> None:
+    def __init__(self, stop: UnitStop, now: float, grace: float) -> None:
         self._stop = stop
-        self._until = now + _SYSTEMD_ANSWERS
+        self._until = now + min(_SYSTEMD_ANSWERS, max(_SYSTEMD_HURRIES, grace))
 
     def drive(self, victim: _Victim, now: float) -> _Stage | str:
         taken = self._stop.poll()
@@ -146,7 +147,7 @@ class LocalEvictions:
         if problem := untouchable(victim.pids()):
             return problem
         stop = self._systemd.stop(workload.cgroup)
-        first: _Stage = _Terminating(now + grace) if stop is None else _Stopping(stop, now)
+        first: _Stage = _Terminating(now + grace) if stop is None else _Stopping(stop, now, grace)
         after = first.drive(victim, now)
         if isinstance(after, str):
             return after

@@ -108,3 +108,17 @@ def test_unit_that_ends_by_itself_needs_no_answer(machine, tmp_path):
     assert evictions.begin(evict("default/job"), Workload(name="job", qos=QoS.BE, cgroup="job.service"), 0.0) == ""
     tree.remove("job.service")
     assert evictions.poll(1.0)["default/job"].done is True
+
+
+def test_in_a_hurry_systemd_that_does_not_answer_is_waited_for_one_second(machine, tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("job.service", pids=(2_000_000_000,))
+    systemd = machine.answers("/job.service")
+    (tmp_path / "systemctl").write_text("#!/bin/sh\nexec sleep 60\n")
+    evictions = LocalEvictions(tree, systemd)
+    evictions.begin(evict("default/job", grace=0.5), Workload(name="job", qos=QoS.BE, cgroup="job.service"), 0.0)
+    # 1 s for systemctl, 0.5 s from SIGTERM to SIGKILL, 30 s until it counts as not to be ended.
+    for now in (1.0, 1.5):
+        assert evictions.poll(now)["default/job"].error == ""
+    assert evictions.poll(31.4)["default/job"].error == ""
+    assert "are still there 30 s after SIGKILL" in evictions.poll(31.5)["default/job"].error
