@@ -94,7 +94,7 @@ def parse_us(file: CgroupFile, text: str) -> float:
     word, *_ = text.split() or [""]
     if word in _UNLIMITED:
         return math.inf
-    if not word.isdecimal():
+    if not _is_number(word):
         raise UnreadableError(_NOT_A.format(file=file, text=text, what="number of microseconds"))
     return float(word)
 
@@ -102,9 +102,14 @@ def parse_us(file: CgroupFile, text: str) -> float:
 def parse_quota(file: CgroupFile, text: str) -> Quota:
     """A v2 `cpu.max`. Raises UnreadableError."""
     words = text.split()
-    if len(words) != 2 or not words[1].isdecimal() or int(words[1]) == 0:
+    if len(words) != 2 or not _is_number(words[1]) or int(words[1]) == 0:
         raise UnreadableError(_NOT_A.format(file=file, text=text, what="limit and period"))
     return Quota(parse_us(file, words[0]), int(words[1]))
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a number that a kernel's file can hold: 64 bits are at most 20 digits."""
+    return word.isascii() and word.isdecimal() and len(word) <= 20
 
 
 def check(file: CgroupFile, text: str) -> None:

@@ -51,5 +51,5 @@ def running_agent(directory: Path) -> RunningAgent | None:
         raw = read_small_file(directory / _NAME)
         agent = None if raw is None else msgspec.json.decode(raw, type=RunningAgent)
         return agent if agent is not None and start_time(agent.pid) == agent.started else None
-    except (OSError, ValueError, msgspec.DecodeError):
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         return None

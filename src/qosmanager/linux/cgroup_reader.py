@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from qosmanager.collect.readings import CpuCounters, GroupGoneError, IoCounters, Stall
 from qosmanager.linux.cgroup import Hierarchies, safe_group
 from qosmanager.linux.descriptor import GONE, KeptFile
-from qosmanager.linux.flat_keyed import counter, required
+from qosmanager.linux.flat_keyed import counter, required, whole
 from qosmanager.linux.pressure import parse_stall
 from qosmanager.model.cpu_list import parse_cpus
 
@@ -42,9 +42,9 @@ class CpuFiles(Protocol):
 
 
 def _cores(quota: bytes, period: bytes) -> float:
-    if int(period) <= 0:
+    if whole(period) <= 0:
         raise ValueError(f"a quota's period is not {period!r}")
-    return int(quota) / int(period)
+    return whole(quota) / whole(period)
 
 
 class CpuFilesV2:
@@ -74,7 +74,7 @@ class CpuFilesV2:
 
     def weight(self) -> float | None:
         # kubelet's own conversion of shares 2..262144 to weights 1..10000, backwards.
-        weight = int(self._weight.read())
+        weight = whole(self._weight.read())
         return None if weight <= 1 else (2 + (weight - 1) * 262142 / 9999) / 1024
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class CpuFilesV1:
     def cpu(self) -> CpuCounters:
         content = self._usage.read()
         # The v2 tree of a hybrid host tells the usage too, where cpuacct is not there.
-        usage = required(content, b"usage_usec") / 1e6 if content.startswith(b"usage_usec") else int(content) / 1e9
+        usage = required(content, b"usage_usec") / 1e6 if content.startswith(b"usage_usec") else whole(content) / 1e9
         # A group without a quota has no periods: its second file is left alone.
         return CpuCounters(usage, *self.throttling()) if self._limited else CpuCounters(usage, 0, 0)
 
@@ -107,15 +107,15 @@ class CpuFilesV1:
         fields = self._stat.read().split(None, 4)
         if len(fields) < 4 or fields[0] != b"nr_periods" or fields[2] != b"nr_throttled":
             raise ValueError(f"cpu.stat is not in its form: {fields!r}")
-        return int(fields[1]), int(fields[3])
+        return whole(fields[1]), whole(fields[3])
 
     def quota(self) -> float:
         quota = self._quota.read()
-        self._limited = int(quota) > 0
+        self._limited = whole(quota) > 0
         return _cores(quota, self._period.read()) if self._limited else math.inf
 
     def weight(self) -> float | None:
-        shares = int(self._shares.read())
+        shares = whole(self._shares.read())
         return None if shares <= 2 else shares / 1024
 
     def close(self) -> None:
@@ -149,13 +149,13 @@ class MemoryFilesV2:
 
     def _swapped(self) -> int:
         try:
-            return int(self._swap.read())
+            return whole(self._swap.read())
         except FileNotFoundError:
             return 0  # no swap accounting: there is none
 
     def limit(self) -> int | None:
         content = self._limit.read().strip()
-        return None if content == b"max" else int(content)
+        return None if content == b"max" else whole(content)
 
     def close(self) -> None:
         for file in (self._stat, self._swap, self._limit):
@@ -176,7 +176,7 @@ class MemoryFilesV1:
         return required(content, b"total_rss") + (counter(content, b"total_shmem") or 0) + (counter(content, b"total_swap") or 0)
 
     def limit(self) -> int | None:
-        limit = int(self._limit.read())
+        limit = whole(self._limit.read())
         return None if limit >= V1_UNLIMITED_MEMORY else limit
 
     def close(self) -> None:
@@ -204,9 +204,9 @@ class IoFilesV2:
         read = written = 0
         for field in self._stat.read().split():
             if field.startswith(b"rbytes="):
-                read += int(field[7:])
+                read += whole(field[7:])
             elif field.startswith(b"wbytes="):
-                written += int(field[7:])
+                written += whole(field[7:])
         return IoCounters(read, written)
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class IoFilesV1:
         for line in self._bytes.read().splitlines():
             fields = line.split()
             if len(fields) == 3 and fields[1] in moved:
-                moved[fields[1]] += int(fields[2])
+                moved[fields[1]] += whole(fields[2])
         return IoCounters(moved[b"Read"], moved[b"Write"])
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from qosmanager.linux.attempt import attempt
 from qosmanager.linux.cgroup import Hierarchies, safe_group
 from qosmanager.linux.cgroup_reader import CgroupReaders, GroupFiles
 from qosmanager.linux.descriptor import KeptFile
-from qosmanager.linux.flat_keyed import counter, required
+from qosmanager.linux.flat_keyed import counter, required, whole
 from qosmanager.linux.host import HostNode
 from qosmanager.linux.pressure import NodeStalls
 from qosmanager.linux.procfs import MemoryInfo
@@ -95,7 +95,7 @@ class GroupMemory:
         """
         total = machine.total if limit is None else min(limit, machine.total)
         names = ("memory_available", "swap_used", "pgscan_direct", "pgscan_kswapd")
-        contents = attempt(missing, names, lambda: (self._stat.read(), int(self._current.read())))
+        contents = attempt(missing, names, lambda: (self._stat.read(), whole(self._current.read())))
         if contents is None:
             return {"memory_total": total, "swap_total": machine.swap_total}
         stat, used = contents
@@ -118,7 +118,7 @@ class GroupMemory:
 
     def _swapped(self, stat: bytes, missing: dict[str, str]) -> int | None:
         if self._v2:
-            return attempt(missing, ("swap_used",), lambda: int(self._swap.read()))
+            return attempt(missing, ("swap_used",), lambda: whole(self._swap.read()))
         return counter(stat, b"total_swap")
 
 

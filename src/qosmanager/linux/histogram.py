@@ -62,6 +62,6 @@ def quantile(share: float, cumulative: dict[float, float]) -> float | None:
                 return lower
             if bound <= 0:
                 return bound
-            return lower + (bound - lower) * (rank - below) / (count - below) if count > below else bound
+            return lower + (bound - lower) * ((rank - below) / (count - below)) if count > below else bound
         lower, below = bound, count
     return lower

@@ -81,7 +81,7 @@ class FileJournal:
             if header.version == VERSION:
                 return _decoded(raw, _File).record
             fault = f"is of version {header.version}, this program reads version {VERSION}: let `qosmanager restore` of that one put back"
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             fault = f"cannot be understood ({error})"
         raise JournalError(f"the journal {self.path} {fault}; {_WAY_OUT}", boot_id)
 

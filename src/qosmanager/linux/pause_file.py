@@ -78,7 +78,7 @@ class PauseFile:
         try:
             raw = read_small_file(self.path)
             pause = None if raw is None else msgspec.json.decode(raw, type=Pause)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _log.error("the pause %s cannot be understood and pauses nothing: %s", self.path, error)
             return None
         return pause if pause is not None and pause.boot_id == self._boot.id else None

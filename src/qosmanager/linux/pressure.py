@@ -8,6 +8,7 @@ from math import isfinite
 from qosmanager.collect.readings import Stall
 from qosmanager.linux.attempt import attempt
 from qosmanager.linux.descriptor import KeptFile
+from qosmanager.linux.flat_keyed import whole
 
 _AVERAGE = len(b"some avg10=")  # as long as that of "full"
 
@@ -25,7 +26,7 @@ def parse_stall(content: bytes, kind: bytes = b"some") -> Stall:
     average = float(line[_AVERAGE : line.find(b" ", _AVERAGE)])
     if not isfinite(average):
         raise ValueError(f"no number in a pressure file's line: {line!r}")
-    return Stall(average, int(line[total + 7 :]) / 1e6)
+    return Stall(average, whole(line[total + 7 :]) / 1e6)
 
 
 class NodeStalls:

@@ -9,7 +9,7 @@ import os
 from math import isfinite
 from typing import NamedTuple
 
-from qosmanager.linux.flat_keyed import counter
+from qosmanager.linux.flat_keyed import counter, whole
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -31,8 +31,8 @@ def parse_stat(content: bytes) -> CpuTimes:
     fields = content[: content.find(b"\n")].split()
     if not fields or fields[0] != b"cpu" or len(fields) < 8:
         raise ValueError(f"/proc/stat does not begin with the cpu line: {content[:60]!r}")
-    user, nice, system, idle, iowait, irq, softirq = (int(field) for field in fields[1:8])
-    steal = int(fields[8]) if len(fields) > 8 else 0
+    user, nice, system, idle, iowait, irq, softirq = (whole(field) for field in fields[1:8])
+    steal = whole(fields[8]) if len(fields) > 8 else 0
     busy = user + nice + system + irq + softirq
     switches = content.find(b"\nctxt ")
     return CpuTimes(
@@ -42,7 +42,7 @@ def parse_stat(content: bytes) -> CpuTimes:
         steal=steal * TICK,
         total=(busy + idle + iowait + steal) * TICK,
         online=content.count(b"\ncpu"),
-        context_switches=int(content[switches + 6 : content.find(b"\n", switches + 1)]) if switches >= 0 else None,
+        context_switches=whole(content[switches + 6 : content.find(b"\n", switches + 1)]) if switches >= 0 else None,
     )
 
 
@@ -62,7 +62,7 @@ def parse_meminfo(content: bytes) -> MemoryInfo:
         name, colon, rest = line.partition(b":")
         if colon:
             number, _, unit = rest.strip().partition(b" ")
-            values[name] = int(number) * (1024 if unit == b"kB" else 1)
+            values[name] = whole(number) * (1024 if unit == b"kB" else 1)
     if b"MemTotal" not in values:
         raise ValueError(f"/proc/meminfo has no MemTotal: {content[:60]!r}")
     # "Hugetlb" counts pages of every size; older kernels only tell those of the default size.
@@ -95,7 +95,7 @@ def parse_diskstats(content: bytes) -> dict[str, float]:
     for line in content.splitlines():
         fields = line.split(None, 13)
         if len(fields) >= 13:
-            busy[fields[2].decode("ascii", "replace")] = int(fields[12]) / 1000
+            busy[fields[2].decode("ascii", "replace")] = whole(fields[12]) / 1000
     if content and not busy:
         raise ValueError(f"/proc/diskstats is not in its form: {content[:60]!r}")
     return busy
@@ -108,5 +108,5 @@ def parse_net_dev(content: bytes) -> dict[str, tuple[int, int]]:
         name, colon, rest = line.partition(b":")
         fields = rest.split()
         if colon and len(fields) >= 9:
-            links[name.strip().decode("ascii", "replace")] = (int(fields[0]), int(fields[8]))
+            links[name.strip().decode("ascii", "replace")] = (whole(fields[0]), whole(fields[8]))
     return links
