@@ -103,7 +103,8 @@ def snapshots(draw, with_time: bool = True):
         net_util=draw(maybe(percent)),
         ls_memory_growth=draw(maybe(st.floats(0, 50))),
     )
-    return Snapshot(node=node, pods=some, time=NOW if with_time else None)
+    allowed = draw(st.sampled_from([(), (), (0,), (900,)]))
+    return Snapshot(node=node, pods=some, be_cpus=allowed, time=NOW if with_time else None)
 
 
 @st.composite
@@ -116,6 +117,8 @@ def states(draw, snapshot: Snapshot):
     return State(
         time=draw(st.sampled_from([None, NOW - 1, NOW - 0.1, NOW - 7200])),
         be_limit=draw(maybe(st.floats(0.1, snapshot.node.cpus))),
+        be_cpus=draw(st.sampled_from([None, None, "0", "0-1"])),
+        cpuset_refused=draw(moment),
         be_observed=draw(st.booleans()),
         suppress_level=draw(maybe(st.sampled_from(list(Level)))),
         suppress_since=draw(moment),
@@ -139,6 +142,7 @@ def states(draw, snapshot: Snapshot):
         score_above_since=draw(moment),
         evict_rounds=draw(st.integers(0, 3)),
         pending=tuple(Pending(pod=pod.key, since=NOW - 1) for pod in victims),
+        unfit_since={pod.key: NOW - 20 for pod in snapshot.pods if draw(st.sampled_from([False, False, True]))},
         victim_ended=draw(moment),
         last_move=draw(st.sampled_from([-1, 0, 1])),
     )

@@ -17,7 +17,16 @@ from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, Su
 from qosmanager.decide.allowance import be_target
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.engine.step import judge, step
-from qosmanager.model.actions import Evict, Resources, RestoreCpuLimit, SetBeCpuLimit, SetBeCpuset, SetCpuLimit
+from qosmanager.model.actions import (
+    Evict,
+    Resources,
+    RestoreBeCpuLimit,
+    RestoreBeCpuset,
+    RestoreCpuLimit,
+    SetBeCpuLimit,
+    SetBeCpuset,
+    SetCpuLimit,
+)
 from qosmanager.model.qos import LEVELS, Mode, Plugin, QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Node, Pod, PodCpu, Snapshot
 from qosmanager.model.state import State
@@ -42,6 +51,7 @@ def test_only_be_pods_are_evicted_and_never_critical_or_terminating_ones(world):
         assert pod.owner not in ("DaemonSet", "Node")
         assert pod.labelled or settings.evict_unlabelled
         assert key not in {victim.pod for victim in state.pending}
+        assert key not in state.unfit_since or settings.memory_evict.termination_timeout <= 20
     assert len(victims) == len(set(victims))
 
 
@@ -90,6 +100,19 @@ def test_ls_and_be_together_fit_the_node(world):
     room = plan.resources.node_available - ls
     # The dead band of falls: a limit that is less than 1 percent too high stays.
     assert after.be_limit <= max(settings.cpu_suppress.min_cores, room) / 0.99 + 1e-9
+
+
+@many
+@given(worlds())
+def test_what_holds_batch_is_never_lifted_without_another_hold(world):
+    state, snapshot, settings = world
+    after, _, plan = step(state, snapshot, settings)
+    if settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or state.be_observed:
+        return
+    lifted = {type(action) for action in plan.actions} & {RestoreBeCpuLimit, RestoreBeCpuset}
+    assert len(lifted) <= 1
+    assert RestoreBeCpuLimit not in lifted or after.be_cpus is not None
+    assert RestoreBeCpuset not in lifted or after.be_limit is not None
 
 
 @many
