@@ -25,6 +25,7 @@ from qosmanager.cli.uninstall import uninstall
     epilog="""\b
 Examples:
   qosmanager demo                                     see it work on this machine
+  qosmanager doctor                                   what works here, and what ails the agent
   qosmanager run --once --dry-run                     what would it do here, now
   qosmanager run --workloads workloads.yaml           the agent
   qosmanager top                                      watch what it sees and does

@@ -53,11 +53,11 @@ def test_once_more_changes_nothing(installed):
 
 def test_a_unit_changed_by_hand_is_kept_and_the_difference_shown(installed, units):
     unit = units / "qosmanager.service"
-    theirs = unit.read_text().replace("RestartSec=2s", "RestartSec=9s")
+    theirs = unit.read_text().replace("RestartSec=5s", "RestartSec=9s")
     unit.write_text(theirs)
     ended = run("install-service", "--prefix", installed)
     assert unit.read_text() == theirs
-    assert "    -RestartSec=9s\n    +RestartSec=2s\n" in ended.output
+    assert "    -RestartSec=9s\n    +RestartSec=5s\n" in ended.output
 
 
 def test_a_unit_of_an_earlier_version_is_updated(installed, units):
@@ -115,6 +115,34 @@ def test_the_service_stays_hardened(units):
         check=False,
     )
     assert ended.returncode == 0, ended.stdout[-200:] + ended.stderr
+
+
+# What the agent calls beyond the everyday: limits and signals, systemctl as a child, its lock, its sockets, locked memory.
+CALLED = {
+    *("pidfd_open", "pidfd_send_signal", "kill", "flock", "fsync", "rename", "mlockall", "prlimit64", "clock_gettime", "getdents64"),
+    *("pipe2", "vfork", "clone3", "execve", "wait4", "dup2", "close_range"),
+    *("socket", "bind", "listen", "accept4", "connect", "sendto", "epoll_wait", "socketpair"),
+}
+
+
+def system_calls(name: str) -> set[str]:
+    """The calls of a group (@name), with those of the groups in it."""
+    told = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True).stdout
+    names = [line.strip() for line in told.splitlines()[1:] if line.strip() and not line.strip().startswith("#")]
+    return {call for each in names for call in (system_calls(each) if each.startswith("@") else {each})}
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("unit", UNITS[:2])
+def test_the_filter_lets_the_agent_do_what_it_does(units, unit):
+    allowed: set[str] = set()
+    for line in (units / unit).read_text().splitlines():
+        key, _, value = line.partition("=")
+        if key == "SystemCallFilter":
+            named = {call for group in value.removeprefix("~").split() for call in system_calls(group)}
+            allowed = allowed - named if value.startswith("~") else allowed | named
+    assert CALLED - allowed - system_calls("@default") == set()
 
 
 def test_uninstall_removes_what_was_installed_and_leaves_the_configuration(installed, units, tmp_path):
