@@ -3,9 +3,9 @@
     python docs/generate.py            write what has changed
     python docs/generate.py --check    write nothing; exit code 1 when a page is out of date
 
-In: config/settings.py (units, bounds, defaults, meanings), views/metrics.py (a scrape of one cycle in which everything happens), and the
-commands in the pages. Out: the text between `<!-- generated: NAME -->` and `<!-- end -->`, and what stands below each line
-`$ qosmanager plan ...` and `$ qosmanager config ...`.
+In: config/settings.py (units, bounds, defaults, meanings), views/metrics.py (a scrape of one cycle in which everything happens), the
+description that the agent serves at /openapi.json, and the commands in the pages. Out: the text between `<!-- generated: NAME -->` and
+`<!-- end -->`, and what stands below each line `$ qosmanager plan ...` and `$ qosmanager config ...`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from enum import Enum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from qosmanager.documents.quantities import ANY, Rule
 from qosmanager.documents.reader import allowed
 from qosmanager.documents.snapshot import load_snapshot
 from qosmanager.engine.step import step
+from qosmanager.http.openapi import description
 from qosmanager.model.actions import Outcome, Receipt, Result, Verdict
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Plugin
@@ -260,7 +262,94 @@ def _labels(family: Any) -> Iterator[str]:
         yield f"`{label}` ({', '.join(seen)})" if closed else f"`{label}`"
 
 
-REGIONS = {"keys": keys, "presets": presets, "metrics": own_metrics, "process": process_metrics}
+# -- HTTP ------------------------------------------------------------------------------------------------------------------------
+
+
+HTTP = description("0")
+
+
+def endpoints() -> str:
+    """Return a table of every path's own answers."""
+    rows = [
+        f"| `{path}` | {code} | {_body(response)} | {response['description']} |\n"
+        for path, item in HTTP["paths"].items()
+        for code, response in item["get"]["responses"].items()
+        if "$ref" not in response
+    ]
+    return f"| path | code | body | when, and what |\n| --- | --- | --- | --- |\n{''.join(rows)}"
+
+
+def parameters() -> str:
+    """Return a table of every path's parameters."""
+    rows = [
+        f"| `{path}` | `{each['name']}` | {_kind(each['schema'])} | {_code(each['schema'].get('default'))} | {each['description']} |\n"
+        for path, item in HTTP["paths"].items()
+        for each in item["get"].get("parameters", ())
+    ]
+    return f"| path | parameter | type | default | meaning |\n| --- | --- | --- | --- | --- |\n{''.join(rows)}"
+
+
+def errors() -> str:
+    """Return a table of the answers that belong to no path alone."""
+    codes = {status.phrase.replace(" ", ""): status.value for status in HTTPStatus}
+    rows = [f"| {codes[name]} | {_body(each)} | {each['description']} |\n" for name, each in HTTP["components"]["responses"].items()]
+    return f"| code | body | when |\n| --- | --- | --- |\n{''.join(sorted(rows))}"
+
+
+def _body(response: dict[str, Any]) -> str:
+    first = next(iter(response["content"].values()))
+    media = " or ".join(response["content"])
+    return _kind(first["schema"]) if "$ref" in first["schema"] else media
+
+
+def bodies() -> str:
+    """Return a table of fields for each object that an answer holds; the configuration's own stand in its reference."""
+    configuration = msgspec.json.schema_components([Settings])[1]
+    schemas = HTTP["components"]["schemas"].items()
+    return "\n".join(_object(name, schema) for name, schema in schemas if name not in configuration and "enum" not in schema)
+
+
+def _object(name: str, schema: dict[str, Any]) -> str:
+    rows = "".join(f"| `{field}` | {_kind(each)} |\n" for field, each in schema["properties"].items())
+    return f"### {name}\n\n{' '.join(schema['description'].split())}\n\n| field | type |\n| --- | --- |\n{rows}"
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """Return a schema in words, with a link to each object."""
+    if "$ref" in schema:
+        return _named(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema:
+        return " or ".join(map(_kind, schema["anyOf"]))
+    if schema["type"] == "array":
+        return f"list of {_kind(schema['items'])}"
+    if schema["type"] == "object":
+        values = schema["additionalProperties"]
+        return f"object of {_kind(values)} by name"
+    bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema and "maximum" in schema else ""
+    return f"{schema['type']}{bounds}"
+
+
+def _named(name: str) -> str:
+    if name == "Settings":
+        return "the [configuration](configuration.md) in force, durations in seconds"
+    values = HTTP["components"]["schemas"][name].get("enum")
+    return f"one of {', '.join(values)}" if values else f"[{name}](#{name.lower()})"
+
+
+def _code(value: Any) -> str:
+    return "" if value is None else f"`{msgspec.json.encode(value).decode()}`"
+
+
+REGIONS = {
+    "keys": keys,
+    "presets": presets,
+    "metrics": own_metrics,
+    "process": process_metrics,
+    "endpoints": endpoints,
+    "parameters": parameters,
+    "errors": errors,
+    "bodies": bodies,
+}
 
 
 def main() -> None:

@@ -109,6 +109,16 @@ def test_every_command_is_in_the_table_of_commands(page):
     assert [name for name in main.commands if f"`qosmanager {name}`" not in text and f"`{name}`" not in text] == []
 
 
+def test_an_endpoint_in_the_reference_has_its_answers_and_what_they_hold():
+    rows = GENERATE.endpoints().splitlines()[2:]
+    assert [row.split("|")[2].strip() for row in rows if row.startswith("| `/status` |")] == ["200", "503"]
+    assert "| `/decisions` | `last` | integer from 1 to 500 | `50` |" in GENERATE.parameters()
+    bodies = GENERATE.bodies()
+    assert "### OutcomeView\n" in bodies
+    assert "| `outcome` | [OutcomeView](#outcomeview) or null |" in bodies
+    assert "### Thresholds" not in bodies  # the configuration has a reference of its own
+
+
 def test_the_presets_in_the_reference_are_those_of_section_6():
     rows = {line.split("`")[1]: [cell.strip(" *") for cell in line.split("|")[2:5]] for line in GENERATE.presets().splitlines()[2:]}
     assert rows["cpuPressure.medium"] == ["50", "70", "60"]

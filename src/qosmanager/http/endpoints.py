@@ -60,13 +60,17 @@ ENDPOINTS = (
         "200 while decisions rest on fresh data, else 503 with the reason",
         {200: Answer("the loop runs and the node's sample is fresh", Health), 503: Answer("it does not, or the sample is old", Health)},
     ),
-    Endpoint("/status", "node, pressure, BE and pods now", {200: Answer("after the last cycle", Status), 503: NO_CYCLE}),
-    Endpoint("/snapshot", "the readings of the last cycle, as data", {200: Answer("what it decided on", Reading), 503: NO_CYCLE}),
+    Endpoint(
+        "/status", "node, pressure, BE and pods now", {200: Answer("the node and the agent after the last cycle", Status), 503: NO_CYCLE}
+    ),
+    Endpoint(
+        "/snapshot", "the readings of the last cycle, as data", {200: Answer("what the last cycle decided on", Reading), 503: NO_CYCLE}
+    ),
     Endpoint(
         "/decisions",
         "the last decisions and events",
         {
-            200: Answer("the last ones, oldest first", DecisionList),
+            200: Answer("what was decided and what happened last, oldest first", DecisionList),
             400: Answer("a parameter that is unknown, given twice or has no such value", ErrorAnswer),
         },
         (
@@ -77,7 +81,11 @@ ENDPOINTS = (
             Parameter("terms", "true", "each action with the judgement it was decided from", {"type": "boolean", "default": False}),
         ),
     ),
-    Endpoint("/openapi.json", "this interface described for programs (OpenAPI 3.1)", {200: Answer("the description", dict[str, Any])}),
+    Endpoint(
+        "/openapi.json",
+        "this interface described for programs (OpenAPI 3.1)",
+        {200: Answer("this interface for programs, OpenAPI 3.1", dict[str, Any])},
+    ),
 )
 EVERYWHERE = {
     421: Answer("Host is no loopback name, while the agent listens on loopback alone", ErrorAnswer),
