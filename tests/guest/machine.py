@@ -83,6 +83,13 @@ def obstacle() -> str | None:
     return None if BUSYBOX.exists() else f"{BUSYBOX} is not installed: run `make v2-image` as root"
 
 
+def user_mode_obstacle() -> str | None:
+    """Why no User-mode Linux can be started here."""
+    if not USER_MODE_LINUX.exists():
+        return REASON.read_text().strip() if REASON.exists() else f"{USER_MODE_LINUX} is not there: run `make soak-user-mode-linux`"
+    return None if BUSYBOX.exists() else f"{BUSYBOX} is not installed: run `make v2-image` as root"
+
+
 def boot(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
     """Run tests (paths below tests/, or node ids) in a guest; yield their results as they come.
 

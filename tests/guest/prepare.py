@@ -1,4 +1,5 @@
 """Puts in place what a guest needs (make v2-image): qemu and busybox by apt-get, a Debian kernel below build/; needs Debian and root.
+With the argument `user-mode-linux` also that one.
 
 Where that is not possible, it says why and leaves the reason for the tests, which then skip with it. It never fails the build.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from guest.machine import BUSYBOX, HOME, KERNEL, QEMU, REASON
+from guest.machine import BUSYBOX, HOME, KERNEL, QEMU, REASON, USER_MODE_LINUX
 
 # The first one that there is: 6.12 comes with Debian 12's updates too.
 KERNELS = ("linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64")
@@ -24,8 +25,8 @@ class CannotPrepareError(Exception):
     """The text says why."""
 
 
-def prepare() -> None:
-    if KERNEL.exists() and shutil.which(QEMU) and BUSYBOX.exists():
+def prepare(*, user_mode: bool) -> None:
+    if KERNEL.exists() and shutil.which(QEMU) and BUSYBOX.exists() and (USER_MODE_LINUX.exists() or not user_mode):
         return
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise CannotPrepareError("no guest kernel: this is no Debian (no apt-get)")
@@ -38,7 +39,9 @@ def prepare() -> None:
     if shutil.which(QEMU) is None or not BUSYBOX.exists():
         _run("apt-get", "install", "--quiet", "--yes", "--no-install-recommends", "qemu-system-x86", "busybox-static")
     if not KERNEL.exists():
-        _fetch_kernel(next((_exact(name) for name in KERNELS if _known(name)), None))
+        _fetch(next((_exact(name) for name in KERNELS if _known(name)), None), "boot/vmlinuz-*", KERNEL)
+    if user_mode and not USER_MODE_LINUX.exists():
+        _fetch("user-mode-linux", "usr/bin/linux.uml", USER_MODE_LINUX)
 
 
 def _known(package: str) -> bool:
@@ -51,16 +54,17 @@ def _exact(meta: str) -> str:
     return next(word for word in words if word.startswith("linux-image-") and word != meta)
 
 
-def _fetch_kernel(package: str | None) -> None:
+def _fetch(package: str | None, pattern: str, to: Path) -> None:
+    """Take one file out of a package, which is not installed."""
     if package is None:
         raise CannotPrepareError(f"no guest kernel: apt knows none of {', '.join(KERNELS)}")
     with tempfile.TemporaryDirectory() as directory:
         _run("apt-get", "download", "--quiet", "-o", "APT::Sandbox::User=root", package, at=directory)
         (archive,) = Path(directory).glob("*.deb")
         _run("dpkg", "-x", str(archive), "tree", at=directory)
-        (kernel,) = Path(directory, "tree/boot").glob("vmlinuz-*")
-        shutil.move(kernel, KERNEL)
-    sys.stdout.write(f"guest kernel: {kernel.name}\n")
+        (kernel,) = Path(directory, "tree").glob(pattern)
+        shutil.move(kernel, to)
+    sys.stdout.write(f"guest kernel: {package}\n")
 
 
 def _output(*command: str) -> str:
@@ -79,7 +83,7 @@ def main() -> None:
     HOME.mkdir(parents=True, exist_ok=True)
     REASON.unlink(missing_ok=True)
     try:
-        prepare()
+        prepare(user_mode="user-mode-linux" in sys.argv[1:])
     except CannotPrepareError as error:
         REASON.write_text(f"{error}\n")
         sys.stderr.write(f"{error}; the tests of the v2 kernel are skipped\n")
