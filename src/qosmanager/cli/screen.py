@@ -136,6 +136,7 @@ def _levels(status: Status) -> Iterator[Text]:
         (f"{assessment.slo}{by}", "red" if assessment.slo == "violated" else ""),
     )
     limit = "no limit in force" if be.limit is None else f"{_number(be.usage)} of {be.limit:.2f} cores"
+    limit += " (only observed)" if be.observed and be.limit is not None else ""
     cpus = f", CPUs {be.cpus}" if be.cpus else ""
     ending = f", {be.terminating} ending" if be.terminating else ""
     unknown = f", {be.unmeasured} not measured" if be.unmeasured else ""

@@ -64,4 +64,5 @@ def _status(record: CycleRecord) -> str:
     """Return what `systemctl status` shows."""
     state, paused = record.state, "paused, " if record.snapshot.paused else ""
     held = state.be_cpus or (f"{short(state.be_limit)} cores" if state.be_limit is not None else "no limit")
+    held += " (only observed)" if state.be_observed else ""
     return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {len(record.snapshot.pods)} pods"

@@ -67,7 +67,8 @@ def _cycle(record: CycleRecord) -> str:
         io_pressure=f"{assessment.io.score:.1f}",
         level=assessment.effective_level.value,
         slo=assessment.slo.value,
-        be_limit=state.be_cpus or short(state.be_limit),
+        # Under another name where it is only decided: who looks for the limit finds none that is not in force.
+        **{"be_limit_observed" if state.be_observed else "be_limit": state.be_cpus or short(state.be_limit)},
         be_usage=short(be_usage(record.snapshot.pods)),
         actions=len(record.plan.actions),
         ms=f"{record.durations['total']:.1f}" if "total" in record.durations else "-",

@@ -71,8 +71,9 @@ def _node(step: Step) -> Iterator[str]:
     if node.memory_total is not None and node.memory_available is not None:
         yield f"memory {shown_bytes(node.memory_total)}, {shown_bytes(node.memory_available)} available"
     yield f"{_pods(census.ls, 'LS')}, {census.ls_request:.4g} requested; {_slo(step)}"
-    limit = step.before.be_limit
-    yield f"{_pods(census.be, 'BE')}; " + ("no limit is in force" if limit is None else f"the limit in force is {limit:.4g}")
+    limit, observed = step.before.be_limit, step.before.be_observed
+    known = f"the limit {'observed' if observed else 'in force'} is {limit:.4g}" if limit is not None else "no limit is in force"
+    yield f"{_pods(census.be, 'BE')}; {known}"
     for reason in step.plan.degraded:
         yield f"degraded: {reason}"
 

@@ -45,6 +45,12 @@ def line(lines, start):
     return next(line for line in lines if line.startswith(start))
 
 
+def test_a_limit_that_is_only_observed_is_shown_as_one():
+    of = record()
+    lines = shown(replace(of, state=replace(of.state, be_observed=True)))
+    assert line(lines, "BE ") == "BE      0.50 of 0.60 cores (only observed); 2 pods, 1 not measured"
+
+
 def test_the_screen_shows_node_levels_and_pods_by_class():
     lines = shown(record(5, own=OwnUse(cpu=0.012, rss=45 * MIB, lag=0.0)))
     assert lines[0] == "qosmanager 1.2.3, pid 42, up 1 min, now 08:00:05Z"

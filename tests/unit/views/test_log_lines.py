@@ -18,6 +18,13 @@ def test_each_cycle_has_one_line_with_scores_level_and_limit():
     )
 
 
+def test_a_limit_that_is_only_observed_has_another_name():
+    of = record()
+    (line,) = lines(replace(of, state=replace(of.state, be_observed=True)))
+    assert " be_limit_observed=0.60 " in line
+    assert " be_limit=" not in line
+
+
 def test_a_cpu_eviction_names_pods_and_cores_freed_with_two_decimals():
     seen = lines(record(actions=(EVICT_CPU,), receipts=(receipt(0, Result.APPLIED),)))
     assert "CPUEvict evicted=1 freed_cores=0.50 pods=batch/crunch" in seen

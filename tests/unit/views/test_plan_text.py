@@ -91,6 +91,11 @@ def held(raw, before, level, **after):
     return level_line(replace(STEP, assessment=assessment, before=State(suppress_level=before), after=State(**after)))
 
 
+def test_a_limit_that_was_only_observed_is_not_in_force():
+    text = plan_text(replace(STEP, before=replace(STEP.before, be_observed=True)))
+    assert "the others not measured; the limit observed is 9\n" in text
+
+
 def test_the_whole_explanation():
     assert (
         plan_text(STEP)
