@@ -62,17 +62,18 @@ def try_oom_score(proc: Path = Path("/proc")) -> Trial:
 
 def try_directory(directory: Path) -> Trial:
     """Tell whether the agent could keep its journal there; nothing is made that is not there."""
-    if not directory.exists():
+    # What another user is refused says nothing about root, who the agent is.
+    refused = False if os.geteuid() == 0 else None
+    if not os.path.lexists(directory):
         above = next(parent for parent in directory.absolute().parents if parent.exists())
-        return Trial(True, f"{directory} can be made") if os.access(above, os.W_OK) else Trial(False, f"{above} cannot be written")
+        return Trial(True, f"{directory} can be made") if os.access(above, os.W_OK) else Trial(refused, f"{above} cannot be written")
     if not directory.is_dir() or directory.is_symlink():
         return Trial(False, f"{directory} is not a directory")
-    found = directory.lstat()
-    if found.st_uid != os.geteuid():
-        # Without root that is how it should be: the agent is root.
-        return Trial(False if os.geteuid() == 0 else None, f"{directory} belongs to user {found.st_uid}")
+    owner = directory.lstat().st_uid
+    if owner != os.geteuid():
+        return Trial(refused, f"{directory} belongs to user {owner}")
     if not os.access(directory, os.W_OK):
-        return Trial(False, f"{directory} cannot be written")
+        return Trial(refused, f"{directory} cannot be written")
     return Trial(True, f"{directory} can be written")
 
 

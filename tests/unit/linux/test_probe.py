@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,22 @@ def test_a_state_directory_is_judged_without_being_made(tmp_path):
     assert try_directory(tmp_path / "file").ok is False
     (tmp_path / "link").symlink_to(tmp_path)
     assert try_directory(tmp_path / "link").ok is False
+
+
+UNPRIVILEGED = """
+import os, sys
+sys.path[:] = {paths!r}
+from qosmanager.linux.trial import try_directory
+from pathlib import Path
+os.setuid(65534)
+print(try_directory(Path("/qosmanager-not-there")).ok)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming somebody else needs root")
+def test_what_is_refused_to_others_is_not_called_impossible():
+    code = UNPRIVILEGED.format(paths=sys.path)
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "None\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory to somebody else needs root")
