@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("project", max_examples=int(os.environ.get("QOSM_EXAMPLES", "60")), deadline=None, print_blob=True)
 settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was():
+    """Commands that run in the test's own process set up the agent's log; the next test must not find it changed."""
+    log = logging.getLogger("qosmanager")
+    kept = log.handlers[:], log.level, log.propagate
+    yield
+    log.handlers[:], log.level, log.propagate = kept

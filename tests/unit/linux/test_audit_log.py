@@ -1,5 +1,6 @@
 import os
 import stat
+import time
 
 import pytest
 
@@ -65,8 +66,9 @@ def test_what_cannot_be_written_is_said_once_and_written_later(path, caplog):
     path.mkdir()  # nothing can be appended to a directory
     log.record((b"1",), b"[]")
     log.record((b"2",), b"[]")
-    while not caplog.records or not log._jobs.empty():
-        pass
+    deadline = time.monotonic() + 20
+    while (not caplog.records or not log._jobs.empty()) and time.monotonic() < deadline:
+        time.sleep(0.005)
     path.rmdir()
     log.record((b"3",), b"[]")
     log.close()
