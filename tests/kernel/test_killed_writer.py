@@ -26,7 +26,6 @@ from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.linux.journal import FileJournal
-from qosmanager.linux.journal import FileJournal
 from qosmanager.linux.lock import NodeLock
 from qosmanager.linux.processes import ProcScores
 from qosmanager.model.actions import *
@@ -55,6 +54,19 @@ for number, actions in enumerate(itertools.cycle(script)):
     executor.apply(plan, placement, Snapshot(node=Node(cpus=2.0)), 6.0 * number)
 """
 
+# Ends the process right before its n-th step: a kernel file or the new journal is about to be opened for writing, or the new journal,
+# written and synced, to be renamed over the old one. The interpreter's own audit events tell.
+STEPS = """
+import os, signal, sys
+left = [int(sys.argv[3])]
+def step(event, args):
+    if event == "os.rename" or (event == "open" and isinstance(args[2], int) and args[2] & os.O_WRONLY):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(step)
+"""
+
 
 @pytest.fixture
 def groups():
@@ -80,17 +92,36 @@ def killed_writer(groups, state, delay):
         writer.kill()
 
 
-def test_all_originals_come_back_after_kill_9_at_any_instant(groups, tmp_path):
-    names = ("be", "be/job", "be/job/inner", "api")
-    for name in names:
+NAMES = ("be", "be/job", "be/job/inner", "api")
+LIMITS = {"api": 0.5, "be/job": 1.5, "be/job/inner": 1.0}
+
+
+def limit(groups, name, cores):
+    file, period = ("cpu.cfs_quota_us", "") if groups.kernel.version("cpu") == 1 else ("cpu.max", " 100000")
+    groups.put(groups.path(name), file, f"{int(cores * 100_000)}{period}")
+
+
+@pytest.fixture
+def sleeper(groups):
+    """A process in the innermost of groups with limits of their own."""
+    for name in NAMES:
         groups.add(name)
-    limits = {"api": 0.5, "be/job": 1.5, "be/job/inner": 1.0}
-    version = groups.kernel.version("cpu")
-    for name, cores in limits.items():
-        file, period = ("cpu.cfs_quota_us", "") if version == 1 else ("cpu.max", " 100000")
-        groups.put(groups.path(name), file, f"{int(cores * 100_000)}{period}")
-    sleeper = groups.start("be/job/inner", "sleep", "600")
+    for name, cores in LIMITS.items():
+        limit(groups, name, cores)
+    process = groups.start("be/job/inner", "sleep", "600")
     time.sleep(0.2)
+    return process
+
+
+def restored(state):
+    """What `qosmanager restore` says."""
+    done = CliRunner().invoke(main, ["restore", "--state-dir", str(state)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_all_originals_come_back_after_kill_9_at_any_instant(groups, sleeper, tmp_path):
+    names = NAMES
     originals = contents(groups, names, sleeper.pid)
     state = tmp_path / "state"
     random_delay = random.Random(7)
@@ -98,11 +129,68 @@ def test_all_originals_come_back_after_kill_9_at_any_instant(groups, tmp_path):
     for _ in range(RUNS):
         killed_writer(groups, state, random_delay.uniform(0.0, 0.03))
         changed += contents(groups, names, sleeper.pid) != originals
-        done = CliRunner().invoke(main, ["restore", "--state-dir", str(state)])
-        assert done.exit_code == 0, done.output
+        restored(state)
         assert contents(groups, names, sleeper.pid) == originals
     # Most kills came while something was changed: the test means something.
     assert changed > RUNS / 2
+
+
+def test_all_originals_come_back_after_kill_9_before_each_step(groups, sleeper, tmp_path):
+    """Also between the write of the journal and its rename. The first 24 steps; with QOSM_KILLS=1000 159, more than a whole round."""
+    originals = contents(groups, NAMES, sleeper.pid)
+    changed = 0
+    for step in range(1, min(max(RUNS // 2, 1), 160)):
+        state = tmp_path / f"state-{step}"
+        command = [sys.executable, "-c", STEPS + WRITER, groups.top, str(state), str(step)]
+        killed = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, timeout=60 * SLOWNESS)
+        assert killed.returncode == -9
+        changed += contents(groups, NAMES, sleeper.pid) != originals
+        restored(state)
+        assert contents(groups, NAMES, sleeper.pid) == originals, f"killed before step {step}"
+    assert changed > 0
+
+
+def held_by_a_dead_writer(groups, state):
+    """Kill writers until one leaves something; return its record."""
+    while (record := FileJournal(state).load()) is None or not record.entries:
+        killed_writer(groups, state, 0.05)
+    return record
+
+
+def test_a_group_made_anew_after_the_kill_is_somebody_elses(groups, sleeper, tmp_path):
+    state = tmp_path / "state"
+    name = "cpu.cfs_quota_us" if groups.kernel.version("cpu") == 1 else "cpu.max"
+    group = groups.path("be")
+    while not (
+        entries := [each for each in held_by_a_dead_writer(groups, state).entries if (each.file.group, each.file.name) == (group, name)]
+    ):
+        restored(state)
+    sleeper.kill()
+    sleeper.wait()
+    for each in ("be/job/inner", "be/job", "be"):
+        groups.end(each)
+    groups.add("be")
+    # The very value that the dead one wrote, in a group of the same name: all that tells is that it is another group.
+    groups.put(group, name, entries[0].written[-1])
+    held = groups.text(group, name)
+    restored(state)
+    assert groups.text(group, name) == held
+    assert groups.quota(groups.path("api")).split()[0] == "50000"
+
+
+def test_a_record_of_an_earlier_boot_restores_nothing(groups, sleeper, tmp_path):
+    originals = contents(groups, NAMES, sleeper.pid)
+    state = tmp_path / "state"
+    record = held_by_a_dead_writer(groups, state)
+    left = contents(groups, NAMES, sleeper.pid)
+    journal = state / "journal.json"
+    ours = journal.read_text()
+    journal.write_text(ours.replace(record.boot_id, "11111111-2222-4333-8444-555555555555"))
+    assert "is of an earlier boot" in restored(state)
+    assert contents(groups, NAMES, sleeper.pid) == left
+    journal.write_text(ours)
+    restored(state)
+    assert contents(groups, NAMES, sleeper.pid) == originals
 
 
 def test_restore_as_its_own_process_and_the_lock_and_the_lease(groups, tmp_path):
@@ -111,9 +199,7 @@ def test_restore_as_its_own_process_and_the_lock_and_the_lease(groups, tmp_path)
     sleeper = groups.start("be/job", "sleep", "600")
     originals = contents(groups, ("be", "be/job", "api"), sleeper.pid)
     state = tmp_path / "state"
-    while (record := FileJournal(state).load()) is None or not record.entries:
-        # Killed in a moment in which nothing was held: once more.
-        killed_writer(groups, state, 0.05)
+    held_by_a_dead_writer(groups, state)
     restore = [sys.executable, "-m", "qosmanager", "restore", "--state-dir", str(state)]
     with NodeLock(state):
         refused = subprocess.run(restore, capture_output=True, text=True, check=False)
