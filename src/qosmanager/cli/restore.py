@@ -69,10 +69,10 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
     cannot be used.
     """
     journal, boot = FileJournal(state_dir), LinuxBoot()
-    if not state_dir.is_dir():
-        click.echo(f"nothing to restore: there is no {state_dir}")
-        return
     try:
+        if not state_dir.is_dir():
+            click.echo(f"nothing to restore: there is no {state_dir}")
+            return
         with NodeLock(state_dir):
             record = journal.load()
             if record is None or (nothing := _nothing_to_do(record, boot, if_expired=if_expired)):
@@ -115,7 +115,7 @@ def _print(receipts: tuple[Receipt, ...], record: JournalRecord) -> None:
     for receipt in receipts:
         entry = entries.get(receipt.target)
         was = receipt.after if entry is None else entry.original
-        ours = receipt.before if entry is None else entry.written[-1]
+        ours = receipt.before if entry is None or not entry.written else entry.written[-1]
         outcome = _SAID[receipt.result] + (f": {receipt.detail}" if receipt.detail else "")
         table.add_row(receipt.target, _shown(was), _shown(ours), _shown(receipt.after), outcome)
     console = Console()

@@ -34,8 +34,8 @@ def holds_ours(entry: JournalEntry, text: str) -> bool:
 
 
 def inside(group: str) -> bool:
-    """Whether a stored path stays below the cgroup root."""
-    return ".." not in group.split("/") and "\0" not in group
+    """Whether a stored path is that of a group below the cgroup root; the root itself holds every process of the machine."""
+    return not {"", ".", ".."} & set(group.split("/")) and "\0" not in group
 
 
 def sound(entry: JournalEntry) -> bool:

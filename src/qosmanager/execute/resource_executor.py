@@ -328,6 +328,9 @@ class ResourceExecutor:
         for scores in record.oom:
             if inside(scores.group):
                 self._oom.adopt(scores)
+            else:
+                detail = "left alone: the journal names no group below the cgroup root"
+                receipts.append(Receipt(target=f"oom_score_adj of {scores.group or '/'}", result=Result.FAILED, detail=detail))
         self._ledger.be_limit, self._ledger.be_cpus = record.be_limit, record.be_cpus
         receipts += self._end_bursts()
         return Adopted(state=record.state, be_limit=record.be_limit, be_cpus=record.be_cpus, receipts=tuple(receipts))

@@ -134,3 +134,12 @@ def test_root_without_cgroups_is_a_mistake(left, tmp_path):
     done = CliRunner().invoke(main, ["restore", "--state-dir", str(left.journal.path.parent), "--cgroup-root", str(tmp_path / "empty")])
     assert done.exit_code == 2
     assert "no cgroup hierarchy" in done.output
+
+
+def test_entry_without_a_value_of_ours_is_told_and_left_alone(left):
+    record = left.journal.load()
+    left.journal.save(replace(record, entries=tuple(replace(entry, written=()) for entry in record.entries)))
+    done = restore(left)
+    assert done.exit_code == 1
+    assert "is not understood" in done.output
+    assert left.tree.text("be", QUOTA) == "100000"

@@ -9,7 +9,7 @@ from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.model.actions import Result, Standing
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import CgroupFile
-from qosmanager.ports import JournalError
+from qosmanager.ports import JournalError, OomEntry
 
 QUOTA = "cpu.cfs_quota_us"
 
@@ -197,3 +197,19 @@ def test_journal_that_cannot_be_used_stops_the_successor_but_not_after_a_reboot(
         bench.restarted().adopt()
     bench.boot = FakeBoot("boot-2")
     assert bench.restarted().adopt().be_limit is None
+
+
+@pytest.mark.parametrize("group", ["", "/", ".", "be/..", "/be"])
+def test_scores_of_no_group_below_the_root_are_left_alone(bench, group):
+    bench.scores.scores = {7: 0}
+    (bench.tree.root / "memory" / "cgroup.procs").write_text("7\n")
+    bench.limit(1.0)
+    entry = OomEntry(group=group, inode=bench.tree.inode("memory", ""), value=0, original=999)
+    bench.journal.save(replace(bench.journal.load(), oom=(entry,)))
+    adopted = bench.restarted().adopt()
+    bench.executor.restore_all()
+    assert [(receipt.result, receipt.detail) for receipt in adopted.receipts] == [
+        (Result.FAILED, "left alone: the journal names no group below the cgroup root")
+    ]
+    assert bench.scores.scores == {7: 0}
+    assert held(bench) == ["-1", "300000", "200000"]
