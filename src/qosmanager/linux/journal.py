@@ -45,7 +45,8 @@ class _Header(Struct, frozen=True, kw_only=True):
 
 
 def prepare_directory(directory: Path) -> None:
-    """Make the state directory, 0700. OSError when it cannot be made, or is somebody else's or a link."""
+    """Make the state directory, 0700. OSError when it cannot be made, is somebody else's or a link, or is open to others and holds what is
+    not ours, such as /tmp: closing it would take it from them."""
     try:
         os.makedirs(directory.parent, exist_ok=True)
         os.mkdir(directory, 0o700)
@@ -56,7 +57,17 @@ def prepare_directory(directory: Path) -> None:
         if found.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, f"belongs to user {found.st_uid}", str(directory)) from None
         if found.st_mode & 0o077:
+            if found.st_mode & stat.S_ISVTX or not _may_close(directory):
+                raise PermissionError(errno.EPERM, "is open to others and holds what is not the agent's", str(directory)) from None
             os.chmod(directory, 0o700)
+
+
+def _may_close(directory: Path) -> bool:
+    """Whether a directory is empty, or an agent's: one that has its lock."""
+    try:
+        return not os.listdir(directory) or stat.S_ISREG(os.lstat(directory / "lock").st_mode)
+    except FileNotFoundError:
+        return False
 
 
 class FileJournal:
@@ -98,7 +109,7 @@ class FileJournal:
             return json.dumps(msgspec.to_builtins(file)).encode("ascii")
 
     def _read(self) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             chunks = []
             while chunk := os.read(descriptor, 1 << 20):

@@ -156,3 +156,30 @@ def test_damage_beside_such_a_name_is_told_like_any_other(journal):
         journal.path.write_bytes(raw)
         with pytest.raises(JournalError, match="cannot be understood"):
             journal.load()
+
+
+@pytest.mark.parametrize(("mode", "name"), [(0o755, "somebody.pid"), (0o1777, "lock")])
+def test_directory_that_others_use_is_not_closed_to_them(tmp_path, mode, name):
+    (shared := tmp_path / "shared").mkdir()
+    (shared / name).touch()
+    shared.chmod(mode)
+    with pytest.raises(PermissionError, match="open to others"):
+        prepare_directory(shared)
+    assert shared.stat().st_mode & 0o7777 == mode
+
+
+@pytest.mark.parametrize("names", [(), ("lock", "journal.json")])
+def test_own_directory_that_is_open_to_others_is_closed(tmp_path, names):
+    (own := tmp_path / "own").mkdir()
+    for name in names:
+        (own / name).touch()
+    own.chmod(0o755)
+    prepare_directory(own)
+    assert own.stat().st_mode & 0o7777 == 0o700
+
+
+def test_journal_that_is_a_pipe_is_refused_at_once(journal):
+    prepare_directory(journal.path.parent)
+    os.mkfifo(journal.path)
+    with pytest.raises(JournalError, match="cannot be understood"):
+        journal.load()
