@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import click
@@ -19,8 +20,12 @@ class CannotRunError(Exception):
         self.code = code
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 class Commands(click.Group):
-    """A group of commands that reports a refused document instead of raising it. A closed pipe ends a command quietly (click does that)."""
+    """A group of commands that reports a refused document, and an output that takes no more, instead of raising it. A closed pipe ends a
+    command quietly (click does that)."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -32,3 +37,8 @@ class Commands(click.Group):
         except CannotRunError as error:
             click.echo(f"qosmanager: {error}", err=True)
             ctx.exit(error.code)
+        except OSError as error:
+            if error.errno not in _NO_ROOM or error.filename is not None:
+                raise
+            click.echo(f"qosmanager: the output cannot be written: {error.strerror}", err=True)
+            ctx.exit(1)
