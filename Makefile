@@ -56,7 +56,7 @@ soak-kills: $(VENV)/.ready
 soak-upgrade: $(VENV)/.ready
 	$(BIN)/pytest -s -m soak tests/soak/test_upgrade.py
 
-# All kernel, chaos and daemon tests on User-mode Linux, a second v2 kernel at full speed (5 min).
+# All tests of the kernel, chaos and the daemon on User-mode Linux, a second v2 kernel at full speed (5 min).
 soak-user-mode-linux: $(VENV)/.ready
 	@$(BIN)/python tests/guest/prepare.py user-mode-linux
 	$(BIN)/pytest -m soak tests/soak/test_user_mode_linux.py
