@@ -78,25 +78,30 @@ class Reporter:
 
 
 class ProblemWatch:
-    """Says what of the declarations and of the node cannot be followed, once for each change."""
+    """Says what of the declarations and of the node cannot be followed, once when it begins and once when it is over."""
 
     def __init__(self, board: Board, problems: Callable[[], tuple[str, ...]]) -> None:
         self._board = board
         self._problems = problems
-        self._known: tuple[str, ...] = ()
+        self._known: dict[str, str] = {}
 
     def look(self) -> None:
-        problems = self._problems()
-        if problems == self._known:
+        problems = {_concern(problem): problem for problem in self._problems()}
+        if problems.keys() == self._known.keys():
             return
-        for problem in problems:
-            if problem not in self._known:
+        for concern, problem in problems.items():
+            if concern not in self._known:
                 _LOG.warning(pairs("Problem", problem=problem))
                 self._board.event("problem", "declarations", problem)
-        for problem in self._known:
-            if problem not in problems:
+        for concern, problem in self._known.items():
+            if concern not in problems:
                 _LOG.info(pairs("ProblemOver", problem=problem))
         self._known = problems
+
+
+def _concern(problem: str) -> str:
+    """Return who has which problem, without the words of a source that tells it differently each time ("shop/api: URL: words")."""
+    return ": ".join(problem.split(": ")[:2])
 
 
 class Reloader:

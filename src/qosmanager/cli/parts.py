@@ -29,7 +29,7 @@ from qosmanager.linux.host import HostNode
 from qosmanager.linux.journal import FileJournal
 from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.linux.latency import PrometheusLatencies
-from qosmanager.linux.lock import LockHeldError, NodeLock
+from qosmanager.linux.lock import LockHeldError, NodeLock, TreeLock
 from qosmanager.linux.processes import ProcScores
 from qosmanager.linux.systemd import Systemd
 from qosmanager.model.workload import WorkloadRule
@@ -88,6 +88,15 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
     executor = ResourceExecutor(hierarchies, FileJournal(state_dir), ProcScores(), LinuxBoot())
     evictor = Evictor(LocalEvictions(hierarchies, Systemd()))
     return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus)
+
+
+def own_node(group: str | None, hierarchies: Hierarchies, stack: ExitStack) -> None:
+    """Make sure that no other agent acts on the node's groups until `stack` unwinds. Raises CannotRunError."""
+    controller = "cpu" if hierarchies.version("cpu") is not None else "unified"
+    try:
+        stack.enter_context(TreeLock(hierarchies.directory(controller, safe_group(group or ""))))
+    except LockHeldError as error:
+        raise CannotRunError(f"{error}; --dry-run needs no lock") from None
 
 
 def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) -> Measuring:

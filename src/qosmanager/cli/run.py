@@ -8,6 +8,7 @@ import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import Struct
@@ -17,7 +18,7 @@ from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
 from qosmanager.cli.daemon import ObservedSources, ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
-from qosmanager.cli.parts import Measuring, Wanted, acting, measuring
+from qosmanager.cli.parts import Measuring, Wanted, acting, measuring, own_node
 from qosmanager.cli.signals import Signals
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
@@ -35,6 +36,10 @@ from qosmanager.model.state import State
 from qosmanager.ports import JournalError
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
+
+if TYPE_CHECKING:
+    from qosmanager.http.board import Board
+    from qosmanager.http.server import Server
 
 _LOG = logging.getLogger("qosmanager")
 
@@ -128,9 +133,13 @@ def serve(options: Options, stack: ExitStack) -> None:
     settings, rules = sources.settings(), sources.rules()
     clock = LinuxClock()
     signals = Signals()
+    # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
+    outlook = None if options.once else _outlook(options, settings, clock, stack)
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
     measured = measuring(wanted, hands, clock, stack)
+    if not options.dry_run:
+        own_node(options.node_cgroup, hands.hierarchies, stack)
     try:
         adopted = hands.actuator.adopt()
     except JournalError as error:
@@ -140,7 +149,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     wired = Wired(edge, measured, settings, state, signals)
     try:
-        state = _once(options, stack, wired) if options.once else _run(options, stack, wired)
+        state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
         all_well = leave(hands.actuator, options.on_stop, state)
     if not all_well:
@@ -175,21 +184,36 @@ class _Silent:
         self.error = error
 
 
-def _run(options: Options, stack: ExitStack, wired: Wired) -> State:
+class Outlook(NamedTuple):
+    """What others see of a run: the board, and the server that shows it (None: --listen off)."""
+
+    board: Board
+    server: Server | None
+
+
+def _outlook(options: Options, settings: Settings, clock: LinuxClock, stack: ExitStack) -> Outlook:
+    """Take the place to listen on; nothing is answered yet. Raises CannotRunError."""
     # The server is imported where it is needed: the other commands stay light.
     from qosmanager.http.board import Board  # noqa: PLC0415
     from qosmanager.http.server import Listen, ListenError, Server  # noqa: PLC0415
     from qosmanager.views.status import About  # noqa: PLC0415
 
-    about = About(version=qosmanager.__version__, pid=os.getpid(), started=wired.edge.clock.wall(), dry_run=options.dry_run)
-    board = Board(about, wired.settings)
-    url = None
+    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=clock.wall(), dry_run=options.dry_run), settings)
     try:
         listen = Listen.parse(options.listen)
-        if listen is not None:
-            url = stack.enter_context(Server(board, listen)).url
+        server = None if listen is None else Server(board, listen)
     except ListenError as error:
         raise CannotRunError(str(error)) from None
+    if server is not None:
+        stack.callback(server.stop)
+    return Outlook(board, server)
+
+
+def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> State:
+    board, url = outlook.board, None
+    if outlook.server is not None:
+        outlook.server.start()
+        url = outlook.server.url
     if not options.dry_run:
         _say_where(options, url, stack)
     manager = ServiceManager.of(os.environ)

@@ -169,7 +169,9 @@ class _LoopbackHosts:
 
 def _without_port(host: str) -> str:
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        address, _, rest = host[1:].partition("]")
+        # What follows the bracket is a port or the name of somewhere else.
+        return address if not rest or (rest[0] == ":" and rest[1:].isdigit()) else host
     return host.partition(":")[0]
 
 

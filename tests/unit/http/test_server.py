@@ -135,7 +135,18 @@ def test_ready_needs_fresh_data(board, ask):
     assert json.loads(ask("/readyz")[2])["reason"] == "first sample"
 
 
-@pytest.mark.parametrize(("host", "code"), [("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:9316", 200), ("evil.example:9316", 421)])
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost:1", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:9316", 200),
+        ("[::1]", 200),
+        ("evil.example:9316", 421),
+        ("[::1].evil.example", 421),
+        ("[::1]:1.evil.example", 421),
+    ],
+)
 def test_only_loopback_names_reach_a_loopback_server(ask, host, code):
     assert ask("/", Host=host)[0] == code
 

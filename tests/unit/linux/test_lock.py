@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from qosmanager.linux.lock import LockHeldError, NodeLock
+from qosmanager.linux.lock import LockHeldError, NodeLock, TreeLock
 
 HOLDER = """
 import sys, pathlib
@@ -35,3 +35,10 @@ def test_second_holder_is_told_who_holds_it(tmp_path):
 def test_lock_that_was_released_can_be_taken(tmp_path):
     NodeLock(tmp_path).release()
     NodeLock(tmp_path).release()
+
+
+def test_a_tree_is_held_by_one_agent_whatever_its_state_directory(tmp_path):
+    with TreeLock(str(tmp_path)), pytest.raises(LockHeldError, match="another qosmanager"):
+        TreeLock(str(tmp_path))
+    with TreeLock(str(tmp_path)):
+        assert tmp_path.is_dir()
