@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections import deque
@@ -81,6 +82,7 @@ class LiveDemo:
         self._before: dict[str, str] = {}
         self._during: dict[str, str] = {}
         self._watch: Watch | None = None
+        self._batch: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +136,10 @@ class LiveDemo:
         for number in range(1, CRUNCHERS + 1):
             self._groups.add(f"{BATCH}/crunch-{number}")
             self._start("crunch", f"{BATCH}/crunch-{number}")
+        self._wait(SETTLE)
+        # Without batch at work the comparison would compare nothing.
+        if any(process.poll() is not None for process in self._batch):
+            raise ProcessError("the demo's batch work ended at once; what it said is above")
 
     def _grow(self, stage: Stage) -> None:
         """Start the pod that would fill the memory a little after the middle of the stage."""
@@ -145,6 +151,7 @@ class LiveDemo:
 
     def _start(self, kind: str, child: str, *options: str) -> None:
         process = start("batch", kind, "--seconds", str(_LIFE), *options, group=(self._groups, child))
+        self._batch.append(process)
         self._ending.callback(end, process)
 
     def _manage(self, port: int) -> None:
