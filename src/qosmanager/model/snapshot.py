@@ -1,5 +1,6 @@
 """One reading of the node and its pods: the only thing a decision sees of the world (specification, sections 3 and 8).
 
+Hundreds of these are made every second and none can be part of a cycle: the garbage collector is not to look at them (`gc=False`).
 A quantity that was not measured is None, never 0 and never NaN; `Snapshot.missing` says why.
 """
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 from qosmanager.model.qos import QoS
 
 
-class CpuId(Struct, frozen=True):
+class CpuId(Struct, frozen=True, gc=False):
     """A logical CPU and where it sits: physical core, socket and NUMA node, by the kernel's ids."""
 
     cpu: int
@@ -57,7 +58,7 @@ class Node(Struct, frozen=True, kw_only=True):
     topology: tuple[CpuId, ...] = ()  # the usable CPUs; empty: ids 0 to cpus-1, one core each
 
 
-class PodCpu(Struct, frozen=True, kw_only=True):
+class PodCpu(Struct, frozen=True, gc=False, kw_only=True):
     """Cores, and ratios 0 to 1. `limit` is the pod's own, never a raised one."""
 
     request: float | None = None
@@ -68,7 +69,7 @@ class PodCpu(Struct, frozen=True, kw_only=True):
     throttled: float | None = None  # ratio: throttled periods / periods, largest of the containers
 
 
-class PodMemory(Struct, frozen=True, kw_only=True):
+class PodMemory(Struct, frozen=True, gc=False, kw_only=True):
     """Bytes; growth in bytes/min over three 10-minute windows, 0 where it is no leak."""
 
     request: int | None = None
@@ -77,7 +78,7 @@ class PodMemory(Struct, frozen=True, kw_only=True):
     growth: float | None = None
 
 
-class PodLatency(Struct, frozen=True, kw_only=True):
+class PodLatency(Struct, frozen=True, gc=False, kw_only=True):
     """Seconds; trend in percent of the SLO per minute."""
 
     p99: float | None = None
@@ -86,7 +87,7 @@ class PodLatency(Struct, frozen=True, kw_only=True):
     median: float | None = None  # the pod's own 5-minute median of p99
 
 
-class PodObserved(Struct, frozen=True, kw_only=True):
+class PodObserved(Struct, frozen=True, gc=False, kw_only=True):
     """Readings of a pod that are shown and in no formula: bytes/s and PSI avg10 percent."""
 
     io_read: float | None = None
@@ -102,7 +103,7 @@ NO_LATENCY = PodLatency()
 NOT_OBSERVED = PodObserved()
 
 
-class Pod(Struct, frozen=True, kw_only=True):
+class Pod(Struct, frozen=True, gc=False, kw_only=True):
     """One managed workload and its readings; `created` is wall time (epoch seconds) and only orders victims."""
 
     name: str
