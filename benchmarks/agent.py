@@ -147,7 +147,7 @@ def run(agent: subprocess.Popen[bytes], log: Path, pods: int, seconds: float, wa
     # The log's own cycle lines hold each cycle's time; the first ones warm up.
     lines = [line for line in log.read_text().splitlines() if " cycle " in line and " ms=" in line]
     totals = [float(line.split(" ms=")[1].split()[0]) for line in lines][int(warm_up) :]
-    p99 = statistics.quantiles(totals, n=100)[98]
+    p99 = statistics.quantiles(totals, n=100, method="inclusive")[98]
     return (
         f"| {pods} | {len(totals)} | {statistics.median(totals):.2f} | {p99:.2f} | {max(totals):.2f} "
         f"| {spent * 100:.2f} | {rss(agent.pid) / 1e6:.1f} |"
