@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, SuppressRatio
-from qosmanager.decide.allowance import be_target
+from qosmanager.decide.allowance import allowance
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.engine.step import judge, step
 from qosmanager.model.actions import (
@@ -181,7 +181,7 @@ def test_more_pressure_never_means_a_higher_be_target(world):
     )
     facts = Facts(snapshot=snapshot, census=judged.census, assessment=judged.assessment, settings=settings, before=state, dt=1.0)
     draft = Draft(state=judged.state, level=LEVELS[0], resources=resources)
-    targets = [be_target(facts, draft, level) for level in LEVELS]
+    targets = [allowance(facts, draft, level).target for level in LEVELS]
     # Where LS claims more than the node has, the room is negative and only minCores is left at every level.
     assert targets == sorted(targets, reverse=True)
 

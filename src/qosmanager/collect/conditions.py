@@ -31,21 +31,25 @@ class Conditions(Struct, frozen=True, kw_only=True):
 
 
 class Pace:
-    """Says when something is due that is not done in each cycle: at once, then after period x phase, then each period (seconds)."""
+    """Says when something is due that is not done in each cycle: at once, then after period x phase, then each period (seconds).
 
-    __slots__ = ("_next", "_period", "_step")
+    The moments lie on a grid: what is spread over the cycles stays spread, however late a cycle begins.
+    """
+
+    __slots__ = ("_next", "_period", "_phase")
 
     def __init__(self, period: float, phase: float) -> None:
         self._period = period
-        self._step = period * phase
+        self._phase = phase
         self._next = -math.inf
 
     def due(self, now: float, stretch: float = 1.0) -> bool:
         """Tell whether it is due now, and count it as done; the next time is `stretch` times as far away as usual."""
         if now < self._next:
             return False
-        self._next = now + self._step * stretch
-        self._step = self._period
+        first = self._next == -math.inf
+        following = now + self._period * self._phase if first else self._next + self._period * stretch
+        self._next = following if following > now else now + self._period * stretch
         return True
 
     def hasten(self) -> None:
@@ -54,14 +58,15 @@ class Pace:
 
 
 class Missing:
-    """Why readings of one pod are None: field ("cpu.wait") to reason, kept between cycles under the snapshot's names."""
+    """Why readings of one pod are None: field ("cpu.wait") to reason, kept between cycles."""
 
-    __slots__ = ("_prefix", "_told", "reasons")
+    __slots__ = ("_prefix", "_reasons", "_told")
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, reasons: dict[str, str]) -> None:
+        """`reasons`: those of all pods, by the snapshot's names; one dictionary, for joining a hundred each cycle costs."""
         self._prefix = f"pods.{key}."
         self._told: dict[str, str] = {}  # by field: most is told again unchanged, each cycle
-        self.reasons: dict[str, str] = {}
+        self._reasons = reasons
 
     def note(self, field: str, reason: str) -> None:
         """Say why a field is None; "": it is measured."""
@@ -69,9 +74,15 @@ class Missing:
             return
         self._told[field] = reason
         if reason:
-            self.reasons[self._prefix + field] = reason
+            self._reasons[self._prefix + field] = reason
         else:
-            self.reasons.pop(self._prefix + field, None)
+            self._reasons.pop(self._prefix + field, None)
+
+    def forget(self) -> None:
+        """Say no more of this pod."""
+        for field in self._told:
+            self._reasons.pop(self._prefix + field, None)
+        self._told.clear()
 
     def attempt(self, fields: tuple[str, ...], reading: Callable[[], T]) -> T | None:
         """Return what `reading` returns, or None with the reason under each field. GroupGoneError goes through."""

@@ -20,10 +20,10 @@ OBSERVED = 10.0  # seconds between two looks at I/O and stall averages
 class PodTracker:
     """Keeps a pod's files open and its counters between cycles."""
 
-    def __init__(self, workload: Workload, readers: GroupReaders, history: PodHistory, phase: float) -> None:
-        """`phase` (above 0, up to 1) spreads the dear readings of many pods over their seconds."""
+    def __init__(self, workload: Workload, readers: GroupReaders, history: PodHistory, missing: Missing, phase: float) -> None:
+        """`missing`: where to say what is None; `phase` (above 0, up to 1) spreads the dear readings of many pods over their seconds."""
         self.workload = workload
-        self._missing = Missing(workload.key)
+        self._missing = missing
         self._reader = readers.open(workload.cgroup)
         self._cpu = CpuTracker(workload, self._reader, readers, history, self._missing)
         self._memory = MemoryTracker(self._reader, history, self._missing)
@@ -33,11 +33,6 @@ class PodTracker:
         self._memory_pace = Pace(MEMORY, phase)
         self._limits_pace = Pace(LIMITS, phase)
         self._observed_pace = Pace(OBSERVED, phase)
-
-    @property
-    def missing(self) -> dict[str, str]:
-        """Reasons for what is None in the last sample, by name in the snapshot."""
-        return self._missing.reasons
 
     @property
     def lost_container(self) -> bool:
@@ -51,7 +46,8 @@ class PodTracker:
         self._limits_pace.hasten()
 
     def close(self) -> None:
-        """Let all descriptors go."""
+        """Let all descriptors go, and with them what was said of the pod."""
+        self._missing.forget()
         self._cpu.close()
         self._reader.close()
 

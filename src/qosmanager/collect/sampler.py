@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 from msgspec import Struct
 
-from qosmanager.collect.conditions import Conditions, OwnLimit, Pace
+from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace
 from qosmanager.collect.metric_cache import MetricCache
 from qosmanager.collect.node_tracker import NodeTracker
 from qosmanager.collect.pod_tracker import PodTracker
@@ -55,6 +55,7 @@ class Sampler:
         self._sources = sources
         self._node = NodeTracker(sources.node)
         self._pods: dict[str, PodTracker] = {}
+        self._missing: dict[str, str] = {}  # of all pods
         self._residents: Residents | None = None
         self._trends = Trends()
         self._informer = sources.informer
@@ -95,9 +96,8 @@ class Sampler:
             self._follow(residents)
         fresh = self._node.read(clock.monotonic(), self._gap)
         throttled: dict[str, float] = {}
-        missing: dict[str, str] = {}
-        pods = self._sample_pods(throttled, missing)
-        missing.update(self._node.missing)
+        pods = self._sample_pods(throttled)
+        missing = self._missing | self._node.missing
         if fresh:
             self._remember(now, pods)
         snapshot = Snapshot(
@@ -141,8 +141,10 @@ class Sampler:
         for number, workload in enumerate(residents.workloads):
             known = self._pods.get(workload.key)
             if known is None:
-                phase = (number % 10 + 1) / 10
-                self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), phase)
+                # Between two cycles, not at one: a cycle that begins a little early or late is still the same one's turn.
+                phase = (number % 10 + 0.5) / 10
+                missing = Missing(workload.key, self._missing)
+                self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), missing, phase)
             elif known.workload != workload:
                 known.adopt(workload)
         self._residents = residents
@@ -153,7 +155,7 @@ class Sampler:
         self._pods.pop(key).close()
         self.cache.drop(key)
 
-    def _sample_pods(self, throttled: dict[str, float], missing: dict[str, str]) -> list[Pod]:
+    def _sample_pods(self, throttled: dict[str, float]) -> list[Pod]:
         """Measure the pods; one whose group has ended is no longer among them, and has everything looked at again."""
         sources = self._sources
         conditions = Conditions(
@@ -174,7 +176,6 @@ class Sampler:
             except GroupGoneError:
                 ended.append(key)
                 continue
-            missing.update(tracker.missing)
             if tracker.lost_container:
                 self._informer.invalidate()
         for key in ended:

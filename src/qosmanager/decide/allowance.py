@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from qosmanager.config.settings import Strategy
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.model.qos import Level
@@ -20,10 +22,17 @@ def room_beside_demand(facts: Facts, draft: Draft) -> float:
     return draft.resources.node_available - taken
 
 
-def be_target(facts: Facts, draft: Draft, level: Level) -> float:
-    """Return the clamped target for all BE at a level, in cores, at least minCores."""
-    wanted = settings_target(facts, draft, level)
-    return max(facts.settings.cpu_suppress.min_cores, min(wanted, room_beside_demand(facts, draft)))
+class Allowance(Struct, frozen=True):
+    """Cores for all BE: the clamped `target`, and the `room` beside the LS pods' demand that it may not exceed."""
+
+    target: float
+    room: float
+
+
+def allowance(facts: Facts, draft: Draft, level: Level) -> Allowance:
+    """Return what BE may have at a level, at least minCores."""
+    room = room_beside_demand(facts, draft)
+    return Allowance(max(facts.settings.cpu_suppress.min_cores, min(settings_target(facts, draft, level), room)), room)
 
 
 def settings_target(facts: Facts, draft: Draft, level: Level) -> float:

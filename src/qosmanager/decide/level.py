@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.assess.matrix import decision_matrix
-from qosmanager.decide.allowance import be_target
+from qosmanager.decide.allowance import allowance
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.model.census import is_above
 from qosmanager.model.qos import Level
@@ -62,4 +62,4 @@ def _extra(facts: Facts, draft: Draft, lower: Level) -> float:
     measured = all(pod.cpu.usage is not None for pod in facts.census.be)
     if limit is None or (measured and is_above(0.9 * limit, facts.census.be_usage)):
         return 0.0
-    return max(0.0, be_target(facts, draft, lower) - limit)
+    return max(0.0, allowance(facts, draft, lower).target - limit)

@@ -81,8 +81,9 @@ class BeOomScores:
             due = known.get(group)
             if due is None or due <= now:
                 found += self._look(group, value)
-                # Not all in one cycle: a hundred at once would show.
-                due = now + (_PERIOD * (number % 5 + 1) / 5 if due is None else _PERIOD)
+                # Not all in one cycle: a hundred at once would show. On a grid between the cycles, so that they stay spread.
+                due = now + _PERIOD * (number % 5 + 0.5) / 5 if due is None else due + _PERIOD
+                due = due if due > now else now + _PERIOD
             self._due[group] = due
         return receipts + self._write(found)
 

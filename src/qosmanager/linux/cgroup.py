@@ -10,7 +10,7 @@ import errno
 import os
 from pathlib import Path
 
-from qosmanager.linux.descriptor import TextOfGroup
+from qosmanager.linux.descriptor import SHORT, TextOfGroup, with_rest
 from qosmanager.model.workload import CgroupFile
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio")
@@ -89,10 +89,10 @@ class Hierarchies:
     def read(self, file: CgroupFile) -> str:
         descriptor = os.open(self.path(file), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            chunks = []
-            while chunk := os.read(descriptor, 65536):
-                chunks.append(chunk)
-            return b"".join(chunks).decode("utf-8", "replace").strip()
+            content = os.read(descriptor, 65536)
+            if len(content) >= SHORT:
+                content = with_rest(descriptor, content)
+            return content.decode("utf-8", "replace").strip()
         finally:
             os.close(descriptor)
 

@@ -44,7 +44,7 @@ class KeptFile:
     def _content(self) -> bytes:
         data = pread(self._descriptor, self._size, 0)
         # The kernel hands out long /proc files page by page: only a read of nothing is the end. A few lines come whole.
-        return data if len(data) < SHORT else _with_rest(self._descriptor, data)
+        return data if len(data) < SHORT else with_rest(self._descriptor, data)
 
     def close(self) -> None:
         """Let the descriptor go; a later read opens the file again."""
@@ -77,7 +77,7 @@ class TextOfGroup:
     def read(self) -> str:
         content = pread(self._descriptor, 4096, 0)
         if len(content) >= SHORT:
-            content = _with_rest(self._descriptor, content)
+            content = with_rest(self._descriptor, content)
         if content != self._content:
             self._content, self._text = content, content.decode("utf-8", "replace").strip()
         return self._text
@@ -87,7 +87,7 @@ class TextOfGroup:
             os.close(self._descriptor)
 
 
-def _with_rest(descriptor: int, data: bytes) -> bytes:
+def with_rest(descriptor: int, data: bytes) -> bytes:
     """Return what was read first, and all that follows."""
     parts = [data]
     offset = len(data)

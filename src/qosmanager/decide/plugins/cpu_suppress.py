@@ -7,7 +7,7 @@ import math
 from msgspec.structs import replace
 
 from qosmanager.config.settings import Policy, Strategy
-from qosmanager.decide.allowance import be_target, ls_claim, room_beside_demand
+from qosmanager.decide.allowance import Allowance, allowance, ls_claim
 from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.level import hold_level
@@ -38,9 +38,9 @@ def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
     draft = replace(draft, level=held.level)
     draft = draft.remember(suppress_level=held.level, suppress_since=held.since, below_since=held.below_since)
     draft = draft.remember(be_observed=mode is Mode.OBSERVE, oscillating=_oscillating(facts, draft.state))
-    target = be_target(facts, draft, held.level)
-    limit, draft = _approach(facts, draft, target)
-    draft = hold(facts, draft, limit, _reason(facts, draft, target, limit))
+    allowed = allowance(facts, draft, held.level)
+    limit, draft = _approach(facts, draft, allowed.target)
+    draft = hold(facts, draft, limit, _reason(facts, draft, allowed, limit))
     return _report_starving(facts, draft, limit)
 
 
@@ -147,7 +147,7 @@ def _are_refused(facts: Facts, state: State, limit: float) -> bool:
     return falls or not facts.has_held(state.cpuset_refused, _CPUS_AGAIN)
 
 
-def _reason(facts: Facts, draft: Draft, target: float, limit: float) -> str:
+def _reason(facts: Facts, draft: Draft, allowed: Allowance, limit: float) -> str:
     settings, resources = facts.settings.cpu_suppress, draft.resources
     level = draft.level
     if settings.strategy is Strategy.USAGE:
@@ -161,14 +161,14 @@ def _reason(facts: Facts, draft: Draft, target: float, limit: float) -> str:
             f" x {settings.suppress_ratio.of(level):g}"
         )
     reason = (
-        f"{origin}, at most {room_beside_demand(facts, draft):.4g} beside LS demand, at least {settings.min_cores:g}: target {target:.4g}"
+        f"{origin}, at most {allowed.room:.4g} beside LS demand, at least {settings.min_cores:g}: target {allowed.target:.4g}"
     )
     before = draft.state.be_limit
     if before is None:
         return f"{reason}; no limit was in force"
     if limit < before:
         return f"{reason}; falls at once from {before:.4g}"
-    return f"{reason}; from {before:.4g} one step to {limit:.4g}" if limit < target else f"{reason}; from {before:.4g}"
+    return f"{reason}; from {before:.4g} one step to {limit:.4g}" if limit < allowed.target else f"{reason}; from {before:.4g}"
 
 
 def _report_starving(facts: Facts, draft: Draft, limit: float) -> Draft:
