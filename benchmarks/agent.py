@@ -24,7 +24,7 @@ from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.model.workload import CgroupFile
 
 ROOT = Path("/sys/fs/cgroup")
-CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "unified")
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "blkio", "freezer", "unified")
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -86,11 +86,10 @@ class Kubepods:
         known: dict[str, tuple[tuple[int, int], Workload]] = {}
         for name, qos in TIERS.items():
             tier = self._tier(self._root, name)
-            for child in self._tree.children(tier):
+            for child, identity in self._tree.children(tier).items():
                 match = _POD.fullmatch(child)
                 group = f"{tier}/{child}"
-                identity = self._tree.identity(group) if match else None
-                if match and identity:
+                if match:
                     before = self._known.get(group)
                     # Unchanged inode and number of containers: the pod as known, without reading its directory again.
                     same = before is not None and before[0] == identity

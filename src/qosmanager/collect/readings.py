@@ -154,8 +154,8 @@ class GroupTree(Protocol):
     def root(self) -> str:
         """Where the tree is, for people."""
 
-    def children(self, group: str) -> list[str]:
-        """Names of the groups right below, sorted; empty when the group is not there."""
+    def children(self, group: str) -> dict[str, tuple[int, int]]:
+        """Names of the groups right below, sorted, each with its identity; empty when the group is not there."""
 
     def identity(self, group: str) -> tuple[int, int] | None:
         """Inode and link count (which changes when a group below appears or goes); None: not there."""

@@ -18,7 +18,7 @@ from qosmanager.execute.writing import GONE
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.ports import KernelFiles, OomEntry
 
-_PERIOD = 5.0  # seconds between two looks for new processes
+_PERIOD = 10.0  # seconds between two looks for new processes; what a raised one forks is born raised
 
 
 class OomScores(Protocol):
@@ -67,7 +67,7 @@ class BeOomScores:
         self._value: int | None = None
 
     def keep(self, groups: Collection[str], value: int | None, now: float) -> list[Receipt]:
-        """Raise what is new in each group, every 5 s; put groups back that are BE no longer."""
+        """Raise what is new in each group, every 10 s; put groups back that are BE no longer."""
         if value != self._value:
             self._value, self._due = value, {}
         stays = set(groups) if value is not None else set()
@@ -82,7 +82,7 @@ class BeOomScores:
             if due is None or due <= now:
                 found += self._look(group, value)
                 # Not all in one cycle: a hundred at once would show. On a grid between the cycles, so that they stay spread.
-                due = now + _PERIOD * (number % 5 + 0.5) / 5 if due is None else due + _PERIOD
+                due = now + _PERIOD * (number % 10 + 0.5) / 10 if due is None else due + _PERIOD
                 due = due if due > now else now + _PERIOD
             self._due[group] = due
         return receipts + self._write(found)
@@ -123,7 +123,7 @@ class BeOomScores:
 
     def _present(self, group: str) -> dict[int, str]:
         """Return who is there. A pid that was there at the last look is taken for the same process: the kernel hands pids out in turn, so
-        that in 5 s none comes again."""
+        that in 10 s none comes again."""
         last = self._seen.get(group, {})
         found: dict[int, str] = {}
         for pid in group_pids(self._kernel, group):

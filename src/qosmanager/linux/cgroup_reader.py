@@ -250,7 +250,7 @@ class StallFiles:
     def cpu(self) -> Stall:
         content = self._cpu.read()
         if self._twin is not None:
-            if not self._populated or self._reads % 5 == 0:
+            if not self._populated or self._reads % 10 == 0:
                 self._populated = required(self._twin.read(), b"populated") == 1
             self._reads += 1
             if not self._populated:

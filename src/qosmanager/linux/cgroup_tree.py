@@ -16,14 +16,22 @@ class CgroupTree:
         self._base = hierarchies.directory(home_controller(hierarchies), "")
         self.root = str(hierarchies.root)
 
-    def children(self, group: str) -> list[str]:
+    def children(self, group: str) -> dict[str, tuple[int, int]]:
         if self.identity(group) is None:
-            return []
+            return {}
+        found: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(self._path(group)) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+                directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
-            return []  # it ended meanwhile
+            return {}  # it ended meanwhile
+        for entry in sorted(directories, key=lambda entry: entry.name):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            found[entry.name] = (status.st_ino, status.st_nlink)
+        return found
 
     def identity(self, group: str) -> tuple[int, int] | None:
         found = self._stat(group)

@@ -12,8 +12,10 @@ def kernel(request, tmp_path):
 def test_children_sorted(kernel):
     for name in ("a/z", "a/b", "a/b/deep"):
         kernel.add(name)
-    assert CgroupTree(kernel.files).children("a") == ["b", "z"]
-    assert CgroupTree(kernel.files).children("nobody") == []
+    tree = CgroupTree(kernel.files)
+    assert list(tree.children("a")) == ["b", "z"]
+    assert tree.children("a") == {"b": tree.identity("a/b"), "z": tree.identity("a/z")}
+    assert tree.children("nobody") == {}
 
 
 def test_links_are_never_followed(kernel, tmp_path):
@@ -22,8 +24,8 @@ def test_links_are_never_followed(kernel, tmp_path):
     home = kernel.files.directory("cpu", "")
     (tmp_path / "elsewhere/inside").mkdir(parents=True)
     (type(tmp_path)(home) / "a/link").symlink_to(tmp_path / "elsewhere")
-    assert tree.children("a") == ["b"]
-    assert tree.children("a/link") == []
+    assert list(tree.children("a")) == ["b"]
+    assert tree.children("a/link") == {}
     assert tree.identity("a/link") is None
     assert tree.identity("a/link/inside") is None
 
