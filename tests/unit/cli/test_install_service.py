@@ -86,7 +86,7 @@ def test_a_configuration_is_never_overwritten(tmp_path):
 
 def test_the_examples_are_valid_and_only_observe(installed):
     settings = read_settings(installed / "etc/qosmanager/config.yaml")
-    acting = (Plugin.CPU_SUPPRESS, Plugin.CPU_BURST, Plugin.CPU_EVICT, Plugin.MEMORY_EVICT)
+    acting = (Plugin.NODE_QOS_RESOURCE, Plugin.CPU_SUPPRESS, Plugin.CPU_BURST, Plugin.CPU_EVICT, Plugin.MEMORY_EVICT)
     assert {settings.mode(plugin) for plugin in acting} == {Mode.OBSERVE}
     assert settings.cpu_pressure == Settings().cpu_pressure
     text = (installed / "etc/qosmanager/workloads.yaml").read_text()
