@@ -36,11 +36,12 @@ def config() -> None:
 
 
 @config.command(
+    short_help="Check configuration and workload files.",
     epilog="""\b
 Examples:
   qosmanager config check qos.yaml
   qosmanager config check qos.yaml other.yaml --workloads workloads.yaml
-  kubectl get configmap -n kube-system koordlet -o yaml | qosmanager config check -"""
+  kubectl get configmap -n kube-system koordlet -o yaml | qosmanager config check -""",
 )
 @click.argument("files", nargs=-1, metavar="FILE...", type=_FILE)
 @click.option("--workloads", multiple=True, type=_FILE, help="A workload file to check; may be given more than once.")
@@ -59,12 +60,13 @@ def check(files: tuple[Path, ...], workloads: tuple[Path, ...]) -> None:
 
 
 @config.command(
+    short_help="Print every value in force, and where it comes from.",
     epilog="""\b
 Examples:
   qosmanager config show                        the defaults
   qosmanager config show --config qos.yaml
   qosmanager config show --config qos.yaml | grep -v '# default'
-  qosmanager config show --output json"""
+  qosmanager config show --output json""",
 )
 @click.option("--config", "path", type=_FILE, metavar="FILE", help="Configuration file (`-`: standard input); without it the defaults.")
 @click.option("--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="A file to use, or data.")
@@ -82,12 +84,13 @@ def show(path: Path | None, output: str) -> None:
 
 
 @config.command(
+    short_help="Print the JSON Schema of a configuration file.",
     epilog="""\b
 Examples:
   qosmanager config schema > qosmanager.schema.json
   qosmanager config schema --workloads > workloads.schema.json
 An editor with a YAML language server takes it from a first line in the file:
-  # yaml-language-server: $schema=./qosmanager.schema.json"""
+  # yaml-language-server: $schema=./qosmanager.schema.json""",
 )
 @click.option("--workloads", is_flag=True, help="Of workload files instead of the configuration.")
 def schema(*, workloads: bool) -> None:

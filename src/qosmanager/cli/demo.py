@@ -13,11 +13,12 @@ _SECONDS = click.FloatRange(20, 3600)
 
 
 @click.command(
+    short_help="Show a service beside batch work, unmanaged and managed.",
     epilog="""\b
 Examples:
   qosmanager demo                      two minutes, on a screen
   qosmanager demo --plain > demo.log   the same as lines
-  qosmanager demo --recorded           no root: recorded readings, decided again"""
+  qosmanager demo --recorded           no root: recorded readings, decided again""",
 )
 @click.option("--duration", type=_SECONDS, metavar="SECONDS", help="How long it lasts, 20 to 3600 [default: 120; recorded: 30].")
 @click.option("--plain", is_flag=True, help="Lines instead of a screen; so it is anyway where there is no terminal.")

@@ -22,11 +22,12 @@ from qosmanager.views.decisions import CAPACITY
 
 
 @click.command(
+    short_help="Say what works on this node, what does not, and why.",
     epilog="""\b
 Examples:
   qosmanager doctor                          this node, and the agent on it
   qosmanager doctor --config qos.yaml        before the first start
-  qosmanager doctor --output json | jq '.plugins[] | select(.ability == "impossible")'"""
+  qosmanager doctor --output json | jq '.plugins[] | select(.ability == "impossible")'""",
 )
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Judge by this configuration. [default: the running agent's, else the defaults]"

@@ -22,6 +22,7 @@ from qosmanager.views.status import Status
 from qosmanager.views.why_not import Reason, why_not
 
 _STEPS = 10  # entries asked for each decision shown: a slow rise is many of one kind
+_NAMED = 10  # pods named when the one asked for is not here
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -47,13 +48,14 @@ class _Asked(Struct, frozen=True, kw_only=True):
 
 
 @click.command(
+    short_help="Say why the agent did what it did, or did nothing.",
     epilog="""\b
 Examples:
   qosmanager explain                          the last 5 decisions, and what the last cycle refused
   qosmanager explain --last 20
   qosmanager explain --pod shop/cart-0        what was done to it, and why not more
   qosmanager explain --audit --last 20        the last 20 evictions, also of agents before this one
-  qosmanager explain --output json | jq '.decisions[].terms.cpu'"""
+  qosmanager explain --output json | jq '.decisions[].terms.cpu'""",
 )
 @click.option("--last", type=click.IntRange(1, CAPACITY), default=5, show_default=True, metavar="N", help="How many decisions.")
 @click.option("--pod", metavar="POD", help="Only this pod: NAMESPACE/NAME, or its name alone where only one has it.")
@@ -158,5 +160,7 @@ def _key(status: Status, asked: str) -> str:
 
 
 def _no_such_pod(status: Status, asked: str) -> str:
-    near = nearest(asked, [pod.key for pod in status.pods])
-    return f"--pod {asked}: there is no such pod here" + (f"; did you mean {near}?" if near else "")
+    keys = sorted(pod.key for pod in status.pods)
+    near = nearest(asked, keys)
+    known = ", ".join(keys[:_NAMED]) + (f" and {len(keys) - _NAMED} more, see `qosmanager status`" if len(keys) > _NAMED else "")
+    return f"--pod {asked}: there is no such pod here; " + (f"did you mean {near}?" if near else f"known are {known or 'none'}")

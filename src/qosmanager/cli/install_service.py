@@ -22,6 +22,7 @@ _START = "systemctl enable --now qosmanager.service qosmanager-restore.timer"
 
 @click.command(
     "install-service",
+    short_help="Install the systemd units and an example configuration.",
     epilog="""\b
 Examples:
   qosmanager install-service --dry-run           what would be written

@@ -22,6 +22,7 @@ from qosmanager.cli.uninstall import uninstall
 
 @click.group(
     cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
 Examples:
   qosmanager demo                                     see it work on this machine

@@ -19,12 +19,13 @@ _STDIN = "-"
 
 
 @click.command(
+    short_help="Print what the engine would do for one snapshot.",
     epilog="""\b
 Examples:
   qosmanager plan node.yaml
   qosmanager plan node.yaml --config config.yaml
   qosmanager plan node.json --output json | jq .actions
-  some-exporter | qosmanager plan -"""
+  some-exporter | qosmanager plan -""",
 )
 @click.argument("snapshot")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file (qosManager: ...); without it the defaults.")

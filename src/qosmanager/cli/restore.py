@@ -32,10 +32,11 @@ _SAID = {
 
 
 @click.command(
+    short_help="Put back everything that the agent changed.",
     epilog="""\b
 Examples:
   qosmanager restore                 put everything back now
-  qosmanager restore --if-expired    for a timer: only when no agent came back"""
+  qosmanager restore --if-expired    for a timer: only when no agent came back""",
 )
 @click.option("--if-expired", is_flag=True, help="Only when the lease of the agent that wrote the journal is over.")
 @click.option(

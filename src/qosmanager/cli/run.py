@@ -79,7 +79,7 @@ class Options(Struct, frozen=True, kw_only=True):
         return None if self.dry_run else self.audit_log or self.state_dir / AUDIT_NAME
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(short_help="Run the agent.", epilog=EXAMPLES)
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file; it is read again when it changes.")
 @click.option("--workloads", multiple=True, type=click.Path(path_type=Path), help="Workload file; may be given more than once.")
 @click.option("--node-cgroup", metavar="PATH", help="Take this cgroup for the node: its CPUs, its memory limit, what is used in it.")

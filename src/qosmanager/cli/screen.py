@@ -170,7 +170,7 @@ def _actions(entries: tuple[Entry, ...], most: int, room: Room) -> Iterator[Rend
         yield Text("none yet", style="dim")
     for run in found:
         yield _fitted(_action(run), room)
-        yield Padding(_fitted(Text(run[-1].reason, style="dim"), room), (0, 0, 0, _HANG))
+        yield Padding(_fitted(Text(run[-1].reason, style="dim"), room), (0, 0, 0, _HANG), expand=False)
 
 
 def _action(run: list[Entry]) -> Text:
@@ -181,9 +181,8 @@ def _action(run: list[Entry]) -> Text:
     failed = last.result in ("failed", "refused")
     verdict = last.outcome.verdict if last.outcome else last.result or ""
     style = _ALARM if last.kind in _LOUD or failed else "bold"
-    return Text.assemble(
-        (last.time[11:19] + " ", "dim"), (what, style), mode, "  ", (verdict, "green" if verdict == "effective" else "yellow")
-    )
+    shown = (f"  {verdict}", "green" if verdict == "effective" else "yellow") if verdict else ""
+    return Text.assemble((last.time[11:19] + " ", "dim"), (what, style), mode, shown)
 
 
 def _name(name: str) -> tuple[str, str]:

@@ -22,12 +22,13 @@ _STOPPED = ("qosmanager-restore.timer", "qosmanager.service")
 
 
 @click.command(
+    short_help="Stop the agent, put everything back, remove its units.",
     epilog="""\b
 Examples:
   qosmanager uninstall                 asks before it begins
   qosmanager uninstall --yes           for scripts
   qosmanager uninstall --yes --purge   configuration and audit log too
-"""
+""",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--purge", is_flag=True, help="Remove the configuration and the audit log too.")

@@ -34,6 +34,7 @@ from qosmanager.documents.tree import Entry, Mapping, Node, Scalar, parse
 from qosmanager.model.qos import Mode
 
 ROOT = "qosManager"
+_WORKLOADS_ROOT = "workloads"  # of the other kind of file, taken for this one by mistake
 CONFIG_MAP_KEY = "koordlet-config.yaml"
 DEFAULT = "default"
 
@@ -114,7 +115,9 @@ class _File:
             self.reader.refuse(root.line, "", f"a mapping with the key {ROOT}", value=as_written(root))
             return
         for key, entry in root.entries.items():
-            if key != ROOT:
+            if key == _WORKLOADS_ROOT:
+                self.reader.refuse(entry.line, key, "unknown key", hint=f"known are {ROOT}; a workload file goes with --workloads")
+            elif key != ROOT:
                 self.reader.unknown_key(entry.line, key, key, [ROOT])
         section = root.entries[ROOT].value if ROOT in root.entries else Mapping({}, root.line)
         if isinstance(section, Mapping):

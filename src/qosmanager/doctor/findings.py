@@ -163,7 +163,7 @@ def _state(host: Host) -> Iterator[Finding]:
     else:
         on = host.state_filesystem or "an unknown file system"
         text = f"{host.state_dir} is on {on}: a write may wait 200 ms behind batch work"
-        yield Finding(subject="journal", mark=Mark.DEGRADED, text=text, fix="a directory on tmpfs, such as /run/qosmanager")
+        yield Finding(subject="journal", mark=Mark.DEGRADED, text=text, fix="--state-dir, on a tmpfs (findmnt -t tmpfs)")
 
 
 def _descriptors(host: Host) -> Finding:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -139,6 +140,7 @@ def _bind(listen: Listen) -> socket.socket:
     except OSError as error:
         bound.close()
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise ListenError(f"cannot listen on {listen}: {why}; choose another with --listen HOST:PORT, or --listen off") from None
+        agent = " (`qosmanager status` tells whether an agent runs already)" if error.errno == errno.EADDRINUSE else ""
+        raise ListenError(f"cannot listen on {listen}: {why}{agent}; choose another with --listen HOST:PORT, or --listen off") from None
     bound.setblocking(False)
     return bound

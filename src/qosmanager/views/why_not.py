@@ -68,7 +68,8 @@ def _no_burst(status: Status, pod: PodView) -> str:
     if pod.burst_cooldown is not None:
         return f"its last burst has ended: another may begin in {pod.burst_cooldown:.0f} s"
     if limit is None:
-        return "it has no CPU limit of its own: there is nothing to raise"
+        why = status.missing.get(f"pods.{pod.key}.cpu.limit")
+        return f"it has no CPU limit of its own{f' ({why})' if why not in (None, 'no limit') else ''}: there is nothing to raise"
     if usage is None:
         return f"its CPU usage is not measured: {_missing(status, pod, 'cpu.usage')}"
     throttled = pod.cpu["throttled"]

@@ -84,8 +84,8 @@ def test_a_pod_that_is_gone_keeps_its_decisions():
     ("asked", "said"),
     [
         ("shop/apy", "--pod shop/apy: there is no such pod here; did you mean shop/api?"),
-        ("nobody", "--pod nobody: there is no such pod here"),
-        ("a/b/c", "--pod a/b/c: there is no such pod here"),
+        ("nobody", "--pod nobody: there is no such pod here; known are batch/crunch, batch/silent, shop/api"),
+        ("a/b/c", "--pod a/b/c: there is no such pod here; known are batch/crunch, batch/silent, shop/api"),
     ],
 )
 def test_no_such_pod_is_one_line(asked, said):

@@ -111,6 +111,14 @@ def test_a_service_above_its_objective_is_counted_as_late():
     assert line(lines, "       shop/api").endswith("200/50.0")
 
 
+def test_the_actions_end_where_their_text_ends():
+    with agent(record(1, actions=(LIMIT,))) as server:
+        said = run("status", "--url", server.url, columns=200).output
+    actions = said.partition("newest first\n")[2].splitlines()
+    assert actions
+    assert all(line == line.rstrip() for line in actions)
+
+
 def test_no_pods_is_said():
     assert "no pods: nothing is declared, and kubelet's tree holds none" in shown(with_pods())
 

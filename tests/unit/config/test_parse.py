@@ -107,6 +107,12 @@ other: 1
     ]
 
 
+def test_a_workload_file_in_the_place_of_a_configuration_is_told_where_it_goes():
+    with pytest.raises(DocumentError) as refused:
+        load_settings("workloads: []", "workloads.yaml")
+    assert str(refused.value) == "workloads.yaml:1: workloads: unknown key (known are qosManager; a workload file goes with --workloads)"
+
+
 @pytest.mark.parametrize(
     ("key", "inside", "outside"),
     [

@@ -49,6 +49,21 @@ def test_what_a_pod_lacks(cpu, text):
     assert reasons(replace(API, cpu=replace(API.cpu, **cpu)))["CPUBurst"] == text
 
 
+def test_a_limit_that_is_declared_but_not_in_the_kernel_is_told_from_none():
+    bare = with_pods(replace(API, cpu=replace(API.cpu, limit=None)), state=CALM, plan=replace(record().plan, refusals=()))
+    view = status(bare, DEFAULTS, About(version="1", pid=1, started=0.0))
+    texts = {
+        why: {reason.about: reason.text for reason in why_not(replace(view, missing={"pods.shop/api.cpu.limit": why}), "shop/api")}[
+            "CPUBurst"
+        ]
+        for why in ("no limit", "a limit is declared, but the kernel holds none for this group")
+    }
+    assert list(texts.values()) == [
+        "it has no CPU limit of its own: there is nothing to raise",
+        "it has no CPU limit of its own (a limit is declared, but the kernel holds none for this group): there is nothing to raise",
+    ]
+
+
 def test_a_refusal_comes_before_the_rule():
     assert reasons(API, **refused(Plugin.CPU_BURST, "shop/api", "headroom"))["CPUBurst"] == "numbers [headroom]"
     assert reasons(API, **refused(Plugin.CPU_BURST, "shop/other"))["CPUBurst"].startswith("a burst begins")
