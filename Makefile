@@ -45,25 +45,28 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/reaction.py
 
+# A test may take three hours here, not the usual 400 s.
+LONG := $(BIN)/pytest --timeout 10800
+
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
 soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
-	QOSM_KILLS=1000 $(BIN)/pytest -s -k "kill_9" tests/kernel/test_killed_writer.py tests/system/test_daemon.py
+	QOSM_KILLS=1000 $(LONG) -s -k "kill_9" tests/kernel/test_killed_writer.py tests/system/test_daemon.py
 
 # 20 upgrades under load: batch never above its limit for more than a second (1 min).
 soak-upgrade: $(VENV)/.ready
-	$(BIN)/pytest -s -m soak tests/soak/test_upgrade.py
+	$(LONG) -s -m soak tests/soak/test_upgrade.py
 
 # All tests of the kernel, chaos and the daemon on User-mode Linux, a second v2 kernel at full speed (5 min).
 soak-user-mode-linux: $(VENV)/.ready
 	@$(BIN)/python tests/guest/prepare.py user-mode-linux
-	$(BIN)/pytest -m soak tests/soak/test_user_mode_linux.py
+	$(LONG) -m soak tests/soak/test_user_mode_linux.py
 
 # The same on the emulated v2 kernel, of which make test runs a part (15 min).
 soak-v2: v2-image
-	QOSM_GUEST=all $(BIN)/pytest tests/system/test_v2_kernel.py
+	QOSM_GUEST=all $(LONG) tests/system/test_v2_kernel.py
 
 # Parsers: ten minutes of coverage-guided fuzzing where atheris installs, else ten thousand random texts for each.
 soak-fuzz: $(VENV)/.ready
@@ -71,16 +74,16 @@ soak-fuzz: $(VENV)/.ready
 	@if $(BIN)/pip install --quiet --require-hashes --only-binary :all: --no-deps --upgrade --target build/fuzz --requirement requirements/fuzz.lock; then \
 	  PYTHONPATH=build/fuzz $(BIN)/python fuzz/parsers.py build/corpus -max_total_time=600 -print_final_stats=1 -artifact_prefix=build/; \
 	else \
-	  echo "atheris does not install here: hypothesis instead"; QOSM_EXAMPLES=10000 $(BIN)/pytest tests/property/test_parsers.py; \
+	  echo "atheris does not install here: hypothesis instead"; QOSM_EXAMPLES=10000 $(LONG) tests/property/test_parsers.py; \
 	fi
 
 # 24 hours of a clock moved by hand on v1 and on v2, pods coming and going: memory and descriptors stay (20 min; QOSM_HOURS).
 soak-day: $(VENV)/.ready
-	$(BIN)/pytest -s -m soak tests/soak/test_a_day.py
+	$(LONG) -s -m soak tests/soak/test_a_day.py
 
 # Half an hour of the real agent, ten cycles a second, pods coming and going (30 min; QOSM_MINUTES).
 soak-real: $(VENV)/.ready
-	$(BIN)/pytest -s -m soak tests/soak/test_real_run.py
+	$(LONG) -s -m soak tests/soak/test_real_run.py
 
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready
