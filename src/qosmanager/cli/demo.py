@@ -28,6 +28,9 @@ Examples:
 def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | None, cgroup_root: Path) -> None:
     """Show a service and batch work on one machine: alone, unmanaged, managed.
 
+    Shown are CPUSuppress with batch's small weight, and MemoryEvict. Not shown: CPUBurst, because the service has no CPU limit to exceed,
+    and CPUEvict, as long as holding batch is enough.
+
     Needs root and cgroups that can be written; elsewhere it shows recorded readings, decided again. Everything it makes is removed at its
     end, Ctrl-C included.
     """

@@ -42,11 +42,9 @@ CONFIG = """\
 qosManager:
   syncPeriod: 500ms
   hysteresis: {hold: 2s}
-  cpuEvict: {evictCooldown: 10s}
-  cpuBurst: {burstDuration: 5s, burstCooldown: 10s}
   memoryEvict: {terminationTimeout: 5s}
 """
-SETTINGS = "shortened for the demo: syncPeriod 500ms, hysteresis.hold 2s, evictCooldown 10s, burst 5s/10s"
+SETTINGS = "shortened: syncPeriod 500ms, hysteresis.hold 2s, terminationTimeout 5s"
 WORKLOADS = """\
 workloads:
 - {{name: api, qos: LS, cgroup: "{group}/api", priority: 9000, requests: {{cpu: 1, memory: 128Mi}}, slo: {{p99: {slo:g}ms}},

@@ -16,13 +16,19 @@ from qosmanager.views.status import Status
 
 _LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
 _BARS = "▁▂▃▄▅▆▇█"
-DECISIONS = 5  # shown at once, two lines each
+DECISIONS = 5  # at most shown at once, two lines each
+_REST = 16  # lines of the screen that are no decisions
 _LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded"})
 
 
-def live(now: Now) -> RenderableType:
-    """Return the whole screen of one moment."""
-    return Group(_head(now), _measured(now), _pressure(now.status), _decided(now))
+def live(now: Now, lines: int) -> RenderableType:
+    """Return the whole screen of one moment, for a terminal of so many lines."""
+    return Group(_head(now), _measured(now), _pressure(now.status), _decided(now, _fitting(lines)))
+
+
+def _fitting(lines: int) -> int:
+    """Return how many decisions fit below the rest, so that the last frame is closed."""
+    return max(1, min(DECISIONS, (lines - _REST) // 2))
 
 
 def line(now: Now) -> str:
@@ -102,8 +108,10 @@ def _head(now: Now) -> RenderableType:
         Text.assemble((now.stage.part, "bold cyan"), f": {now.stage.name}"),
         Text(f"stage {now.index}/{now.count}, {now.left:.0f} s left", style="dim"),
     )
-    grid.add_row(Text(now.stage.what, style="dim", overflow="ellipsis", no_wrap=True))
-    return Panel(grid, title="qosmanager demo", title_align="left", border_style="cyan", subtitle=now.settings, subtitle_align="left")
+    what = Text(now.stage.what, style="dim", overflow="ellipsis", no_wrap=True)
+    return Panel(
+        Group(grid, what), title="qosmanager demo", title_align="left", border_style="cyan", subtitle=now.settings, subtitle_align="left"
+    )
 
 
 def _measured(now: Now) -> RenderableType:
@@ -141,20 +149,27 @@ def _pressure(status: Status | None) -> RenderableType:
     level = Text.assemble(
         "BE is held at ",
         (assessment.effective_level, _LEVEL_STYLE.get(assessment.effective_level, "")),
-        f", matrix {assessment.matrix['action']}, SLO {assessment.slo}",
+        f", matrix {assessment.matrix['action']}, SLO {assessment.slo}{_own_p99(status)}",
     )
     if assessment.memory.oom_risk:
+        level.no_wrap, level.overflow = True, "ellipsis"
         level.append(f"  OOM risk: {'; '.join(assessment.oom_reasons)}", style="bold red")
     return Panel(Group(grid, level), title="pressure", title_align="left")
 
 
-def _decided(now: Now) -> RenderableType:
+def _own_p99(status: Status) -> str:
+    """What the SLO signal rests on: the service's own histogram. The latencies above are the client's, with the time in the queue."""
+    known = [p99 for pod in status.pods if (p99 := pod.latency["p99"]) is not None]
+    return f" (its own p99 {_number(max(known) * 1000)} ms)" if known else ""
+
+
+def _decided(now: Now, most: int) -> RenderableType:
     rows: list[Text] = []
-    for run in reversed(runs(now.decisions)[-DECISIONS:]):
+    for run in reversed(runs(now.decisions)[-most:]):
         rows.extend(_two_lines(run))
     if not rows:
         rows.append(Text("nothing decided yet" if now.status else "nobody decides in this part", style="dim"))
-    rows.extend(Text("") for _ in range(2 * DECISIONS - len(rows)))
+    rows.extend(Text("") for _ in range(2 * most - len(rows)))
     return Panel(Group(*rows), title="decided, and why (newest first)", title_align="left")
 
 

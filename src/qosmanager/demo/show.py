@@ -37,7 +37,7 @@ class Screen:
         self._live.stop()
 
     def moment(self, now: Now) -> None:
-        self._live.update(live(now), refresh=True)
+        self._live.update(live(now, self._live.console.height), refresh=True)
 
 
 class Lines:

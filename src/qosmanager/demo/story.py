@@ -51,8 +51,8 @@ def stages(seconds: float, quiet: float, surge: float) -> tuple[Stage, ...]:
         stage(UNMANAGED, SURGE, 8, surge, "more requests, batch work takes what it can"),
         stage(UNMANAGED, MEMORY, 14, quiet, "one batch pod takes more and more memory, until the kernel kills"),
         stage(MANAGED, QUIET, 15, quiet, "qosmanager runs: batch gets what the service leaves"),
-        stage(MANAGED, SURGE, 17, surge, "more requests: pressure rises, batch is held tighter"),
-        stage(MANAGED, CALM, 7, quiet, "fewer requests: batch gets room again, slowly"),
+        stage(MANAGED, SURGE, 17, surge, "more requests: batch stays in what the service leaves, and makes way"),
+        stage(MANAGED, CALM, 7, quiet, "fewer requests: batch gets back, slowly, what it had to give"),
         stage(MANAGED, MEMORY, 24, quiet, "one batch pod takes more and more memory, until it is evicted"),
     )
 

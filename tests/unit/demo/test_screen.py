@@ -2,6 +2,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from qosmanager.config.settings import Settings
+from qosmanager.demo.live import SETTINGS
 from qosmanager.demo.screen import closing, decision, line, live
 from qosmanager.demo.story import ALONE, MANAGED, QUIET, UNMANAGED, Difference, Measured, Now, Proof, stages
 from qosmanager.model.actions import Result
@@ -40,7 +41,7 @@ def now(**fields):
 
 
 def test_the_screen_shows_measured_scored_decided_and_why():
-    shown = text(live(now()))
+    shown = text(live(now(), 50))
     for part in ("BE managed", "p50 3.1  p99 25.0 ms, SLO 20.0", "limit 0.60 cores", "BE 0.58 cores", "30.0 HIGH", "usage 30.0"):
         assert part in shown
     rows = [row.strip("│ ") for row in shown.splitlines()]
@@ -51,23 +52,41 @@ def test_the_screen_shows_measured_scored_decided_and_why():
     assert "shortened: syncPeriod 500ms" in shown
 
 
+def test_a_small_terminal_has_the_whole_screen_with_fewer_decisions():
+    shown = text(live(now(), 24), width=80).rstrip("\n").splitlines()
+    assert len(shown) == 24
+    assert [line[0] for line in shown if line[0] != "│"] == ["╭", "╰"] * 4
+    assert "batch gets what the service leaves" in shown[2]
+
+
+def test_the_longest_lines_fit_80_columns():
+    for stage in stages(120.0, 200.0, 400.0):
+        shown = text(live(now(stage=stage, settings=SETTINGS), 24), width=80)
+        assert stage.what in shown
+        assert SETTINGS in shown
+
+
+def test_the_slo_signal_comes_with_the_latency_it_rests_on():
+    assert "SLO ok (its own p99 40.0 ms)" in text(live(now(), 50))
+
+
 def test_steps_of_a_slow_rise_are_put_together():
     decisions = Decisions()
     for number, cores in ((1, 0.6), (2, 0.7), (3, 0.8)):
         decisions.observe(record(number, actions=(replace(LIMIT, cores=cores, reason=f"step {number}"),)))
-    shown = text(live(now(decisions=decisions.last(10))))
+    shown = text(live(now(decisions=decisions.last(10)), 50))
     assert "08:00:03 CPUSuppress set_be_cpu_limit BE 0.60 cores .. 0.80 cores in 3 steps" in shown
     assert "step 3" in shown
     assert "step 1" not in shown
 
 
 def test_the_screen_keeps_its_height():
-    full, empty = text(live(now())), text(live(now(decisions=())))
+    full, empty = text(live(now(), 50)), text(live(now(decisions=()), 50))
     assert full.count("\n") == empty.count("\n")
 
 
 def test_without_an_agent_nobody_decides():
-    shown = text(live(now(status=None, decisions=())))
+    shown = text(live(now(status=None, decisions=()), 50))
     assert "no agent in this part" in shown
     assert "no limit" in shown
 
