@@ -16,6 +16,7 @@ from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
 from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
+from qosmanager.cli.simulate import simulate
 from qosmanager.cli.status import status, top
 from qosmanager.cli.uninstall import uninstall
 
@@ -38,5 +39,21 @@ def main() -> None:
     """Let latency-sensitive services and batch work share this machine."""
 
 
-for command in (completion, config, demo, doctor, explain, install_service, pause, plan, restore, resume, run, status, top, uninstall):
+for command in (
+    completion,
+    config,
+    demo,
+    doctor,
+    explain,
+    install_service,
+    pause,
+    plan,
+    restore,
+    resume,
+    run,
+    simulate,
+    status,
+    top,
+    uninstall,
+):
     main.add_command(command)

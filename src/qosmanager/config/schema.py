@@ -47,7 +47,12 @@ def config_schema() -> Schema:
 
 def workloads_schema() -> Schema:
     """Return the schema of a workload file."""
-    return {"$schema": DIALECT, "title": "QOSManager workloads", **_struct(DOCUMENT, None, {})}
+    return document_schema(DOCUMENT, "QOSManager workloads")
+
+
+def document_schema(kind: type[Struct], title: str) -> Schema:
+    """Return the schema of a kind of file that is read by its types alone."""
+    return {"$schema": DIALECT, "title": title, **_struct(kind, None, {})}
 
 
 def _struct(kind: type[Struct], base: Struct | None, also: Mapping[type[Struct], Schema]) -> Schema:

@@ -1,0 +1,265 @@
+"""What a scenario expects, compared with what a run came to (docs/simulate.md)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from qosmanager.config.settings import Strategy
+from qosmanager.simulate.scenario import Agent, Expectation, Measure, Scenario
+from qosmanager.simulate.tally import Tally, most_within
+
+UNITS = {
+    Measure.OVER_SLO: "s",
+    Measure.LONGEST_OVER_SLO: "s",
+    Measure.WITHIN_SLO: "%",
+    Measure.WORST_P99: "ms",
+    Measure.MEDIAN_P99: "ms",
+    Measure.P99_RATIO: "",
+    Measure.LS_CORES: "cores",
+    Measure.BE_CORES: "cores",
+    Measure.BE_LIMIT: "cores",
+    Measure.LEAST_BE_LIMIT: "cores",
+    Measure.NODE_USE: "%",
+    Measure.IDLE_CORES: "cores",
+    Measure.EVICTIONS: "",
+    Measure.OOM_KILLS: "",
+    Measure.REVERSALS: "a minute",
+    Measure.BURSTS: "",
+    Measure.BURST_LIMIT: "cores",
+    Measure.LONGEST_BURST: "s",
+    Measure.LEAK_NAMED: "s",
+}
+_WHAT = {
+    Measure.OVER_SLO: "time above the SLO",
+    Measure.LONGEST_OVER_SLO: "longest time above the SLO",
+    Measure.WITHIN_SLO: "inside the SLO",
+    Measure.WORST_P99: "p99 of the worst second",
+    Measure.MEDIAN_P99: "p99 of the median second",
+    Measure.P99_RATIO: "median p99 as a part of that without the agent",
+    Measure.LS_CORES: "LS use",
+    Measure.BE_CORES: "BE use",
+    Measure.BE_LIMIT: "BE limit",
+    Measure.LEAST_BE_LIMIT: "lowest BE limit",
+    Measure.NODE_USE: "use of the node",
+    Measure.IDLE_CORES: "idle",
+    Measure.EVICTIONS: "evictions",
+    Measure.OOM_KILLS: "kills by the kernel",
+    Measure.REVERSALS: "reversals of the BE limit",
+    Measure.BURSTS: "bursts",
+    Measure.BURST_LIMIT: "highest raised limit",
+    Measure.LONGEST_BURST: "longest burst",
+    Measure.LEAK_NAMED: "named as leaking",
+}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One expectation and what came of it. `value` in `unit` (None: there was nothing to measure); `met` None: not demanded."""
+
+    what: str
+    value: float | None
+    unit: str
+    bounds: str
+    met: bool | None
+    why: str = ""
+
+
+class Window(Struct, frozen=True):
+    """The cycles that end within a time, and the workload looked at (None: all)."""
+
+    tally: Tally
+    after: float
+    before: float
+    workload: str | None
+    cpus: float
+
+    @property
+    def places(self) -> range:
+        """Which cycles they are; times rise, so they are in a row."""
+        times = self.tally.time
+        inside = [place for place, time in enumerate(times) if self.after < time <= self.before]
+        return range(inside[0], inside[-1] + 1) if inside else range(0)
+
+    def cut(self, series: Sequence[float]) -> list[float]:
+        """Return the values of the window that are numbers."""
+        places = self.places
+        return [value for value in series[places.start : places.stop] if not math.isnan(value)]
+
+    def holds(self, time: float) -> bool:
+        return self.after < time <= self.before
+
+    def names(self, key: str) -> bool:
+        """Whether a pod is of the workload looked at."""
+        return self.workload is None or self.tally.of_workload(key) == self.workload
+
+
+def check(scenario: Scenario, strategy: Strategy, runs: Mapping[Agent, Tally]) -> tuple[Finding, ...]:
+    """Return what came of each expectation that is about a run that was made, with this strategy."""
+    found = []
+    for each in scenario.expect:
+        needed = {each.agent} | ({Agent.OFF} if each.measure is Measure.P99_RATIO else set())
+        if needed <= runs.keys() and each.strategy in (None, strategy):
+            found.append(_finding(each, scenario, runs))
+    return tuple(found)
+
+
+def _finding(each: Expectation, scenario: Scenario, runs: Mapping[Agent, Tally]) -> Finding:
+    end = scenario.duration if each.before is None else each.before
+
+    def window(agent: Agent) -> Window:
+        return Window(runs[agent], each.after, end + 1e-6, each.workload, float(scenario.node.cpus))
+
+    value = _value(each.measure, window(each.agent))
+    if each.measure is Measure.P99_RATIO:
+        without = _median_p99(window(Agent.OFF))
+        value = None if value is None or not without else value / without
+    shown = None if value is None else round(value, 4)
+    is_met = shown is not None and (each.at_least is None or shown >= each.at_least) and (each.at_most is None or shown <= each.at_most)
+    if each.measure is Measure.LEAK_NAMED and shown is None:
+        is_met = False
+    return Finding(
+        what=_words(each, end, scenario.duration),
+        value=shown,
+        unit=UNITS[each.measure],
+        bounds=_bounds(each),
+        met=None if each.claim and not is_met else is_met,
+        why=each.why,
+    )
+
+
+def _words(each: Expectation, end: float, duration: float) -> str:
+    words = [_WHAT[each.measure]]
+    if each.workload is not None:
+        words.append(f"of {each.workload}")
+    if each.after or end < duration:
+        words.append(f"from {_clock(each.after)} to {_clock(end)}")
+    if each.agent is Agent.OFF:
+        words.append("without the agent")
+    return " ".join(words)
+
+
+def _clock(seconds: float) -> str:
+    hours, minutes, rest = int(seconds) // 3600, int(seconds) // 60 % 60, round(seconds % 60)
+    return f"{hours}h{minutes:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _bounds(each: Expectation) -> str:
+    bounds = [f"at least {each.at_least:g}"] if each.at_least is not None else []
+    return " and ".join(bounds + ([f"at most {each.at_most:g}"] if each.at_most is not None else []))
+
+
+def _value(measure: Measure, window: Window) -> float | None:
+    return _MEASURES[measure](window)
+
+
+def _over(window: Window) -> list[bool]:
+    tally = window.tally
+    if window.workload is None:
+        flags = tally.over()
+    else:
+        series = tally.services.get(window.workload)
+        flags = [bool(count) for count in series.over] if series else []
+    places = window.places
+    return flags[places.start : places.stop]
+
+
+def _over_slo(window: Window) -> float:
+    lengths = window.tally.seconds[window.places.start : window.places.stop]
+    return sum(length for length, is_over in zip(lengths, _over(window), strict=False) if is_over)
+
+
+def _longest_over_slo(window: Window) -> float:
+    lengths = window.tally.seconds[window.places.start : window.places.stop]
+    longest = running = 0.0
+    for length, is_over in zip(lengths, _over(window), strict=False):
+        running = running + length if is_over else 0.0
+        longest = max(longest, running)
+    return longest
+
+
+def _within_slo(window: Window) -> float | None:
+    places = window.places
+    chosen = [series for name, series in window.tally.services.items() if window.workload in (None, name)]
+    measured = sum(sum(series.measured[places.start : places.stop]) for series in chosen)
+    over = sum(sum(series.over[places.start : places.stop]) for series in chosen)
+    return 100 * (1 - over / measured) if measured else None
+
+
+def _p99(window: Window) -> list[float]:
+    if window.workload is None:
+        return window.cut(window.tally.worst_p99())
+    series = window.tally.services.get(window.workload)
+    return window.cut(series.p99) if series else []
+
+
+def _median_p99(window: Window) -> float | None:
+    values = _p99(window)
+    return statistics.median(values) * 1000 if values else None
+
+
+def _worst_p99(window: Window) -> float | None:
+    return max(_p99(window), default=0.0) * 1000 or None
+
+
+def _mean(choose: Callable[[Tally], Sequence[float]]) -> Callable[[Window], float | None]:
+    def mean(window: Window) -> float | None:
+        values = window.cut(choose(window.tally))
+        return sum(values) / len(values) if values else None
+
+    return mean
+
+
+def _node_use(window: Window) -> float | None:
+    mean = _mean(lambda tally: tally.node)(window)
+    return None if mean is None else mean / window.cpus * 100
+
+
+def _idle(window: Window) -> float | None:
+    mean = _mean(lambda tally: tally.node)(window)
+    return None if mean is None else window.cpus - mean
+
+
+def _count(what: str) -> Callable[[Window], float]:
+    def count(window: Window) -> float:
+        return sum(kind == what and window.holds(time) and window.names(key) for time, kind, key in window.tally.happenings)
+
+    return count
+
+
+def _reversals(window: Window) -> float:
+    return most_within([time for time in window.tally.reversals if window.holds(time)], 60.0)
+
+
+def _bursts(window: Window) -> list[tuple[float, float]]:
+    """Return length and highest limit of the bursts that ended in the window."""
+    return [(end - begin, top) for begin, end, key, top in window.tally.bursts if window.holds(end) and window.names(key)]
+
+
+def _leak_named(window: Window) -> float | None:
+    return min((time for key, time in window.tally.leaks.items() if window.names(key) and window.holds(time)), default=None)
+
+
+_MEASURES: dict[Measure, Callable[[Window], float | None]] = {
+    Measure.OVER_SLO: _over_slo,
+    Measure.LONGEST_OVER_SLO: _longest_over_slo,
+    Measure.WITHIN_SLO: _within_slo,
+    Measure.WORST_P99: _worst_p99,
+    Measure.MEDIAN_P99: _median_p99,
+    Measure.P99_RATIO: _median_p99,
+    Measure.LS_CORES: _mean(lambda tally: tally.ls),
+    Measure.BE_CORES: _mean(lambda tally: tally.be),
+    Measure.BE_LIMIT: _mean(lambda tally: tally.limit),
+    Measure.LEAST_BE_LIMIT: lambda window: min(window.cut(window.tally.limit), default=None),
+    Measure.NODE_USE: _node_use,
+    Measure.IDLE_CORES: _idle,
+    Measure.EVICTIONS: _count("evicted"),
+    Measure.OOM_KILLS: _count("oom-killed"),
+    Measure.REVERSALS: _reversals,
+    Measure.BURSTS: lambda window: float(len(_bursts(window))),
+    Measure.BURST_LIMIT: lambda window: max((top for _, top in _bursts(window)), default=None),
+    Measure.LONGEST_BURST: lambda window: max((length for length, _ in _bursts(window)), default=None),
+    Measure.LEAK_NAMED: _leak_named,
+}

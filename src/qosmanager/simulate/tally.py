@@ -1,0 +1,201 @@
+"""A run added up (docs/simulate.md). In: its cycles, one by one. Out: series of one number a cycle, happenings, and `Totals`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from array import array
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from qosmanager.config.settings import Settings
+from qosmanager.simulate.load import Loaded
+from qosmanager.simulate.run import Cycle, Truth
+
+_MOVED = 0.01  # share of a limit by which a move is one
+_MB = 1_000_000
+
+
+class ServiceSeries:
+    """Of one workload, by cycle: the largest p99 of its pods in seconds (NaN: no request), how many are above the SLO, how many were
+    measured."""
+
+    def __init__(self) -> None:
+        self.p99 = array("f")
+        self.over = array("H")
+        self.measured = array("H")
+
+    def add(self, p99: float, over: int, measured: int) -> None:
+        self.p99.append(p99)
+        self.over.append(over)
+        self.measured.append(measured)
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """A whole run. Seconds, cores, core-hours, percent; None: there was no service, or none with an SLO."""
+
+    seconds: float
+    median_p99: float | None  # of the cycles' largest p99
+    worst_p99: float | None
+    over_slo: float | None  # seconds in which some service was above its SLO
+    within_slo: float | None  # percent of the pods' seconds
+    given_up: int  # requests
+    be_core_hours: float
+    node_use: float
+    evictions: int
+    oom_kills: int
+    reversals: int
+    most_reversals: int  # within a minute
+
+
+class Tally:
+    """Takes cycles in; `series` are by cycle. Levels are ranks, -1 where there is no agent; a limit that is none is NaN."""
+
+    def __init__(self, loaded: Loaded, settings: Settings) -> None:
+        self.names = {f"{spec.namespace}/": spec.name for spec in loaded.scenario.workloads}
+        self._spec_of = _workload_of(loaded)
+        self._leak = settings.memory_evict.memory_growth_threshold * _MB
+        self.time = array("d")
+        self.seconds = array("f")
+        self.node = array("f")
+        self.ls = array("f")
+        self.be = array("f")
+        self.limit = array("f")
+        self.level = array("b")
+        self.services: dict[str, ServiceSeries] = {}
+        self.given_up = 0.0
+        self.happenings: list[tuple[float, str, str]] = []  # time, what, pod's key
+        self.bursts: list[tuple[float, float, str, float]] = []  # begin, end, pod's key, highest limit
+        self.reversals: list[float] = []
+        self.leaks: dict[str, float] = {}  # pod's key -> when it was first named as leaking
+        self._open: dict[str, tuple[float, float]] = {}
+        self._last = (math.nan, 0)  # BE limit, direction of its last move
+
+    def add(self, cycle: Cycle) -> None:
+        """Take one cycle in."""
+        truth, record = cycle.truth, cycle.record
+        self.time.append(truth.time)
+        self.seconds.append(truth.seconds)
+        self.node.append(truth.node_cpu)
+        self.ls.append(truth.ls_cpu)
+        self.be.append(truth.be_cpu)
+        self.limit.append(math.nan if truth.be_limit is None else truth.be_limit)
+        self.level.append(-1 if record is None else record.plan.level.rank)
+        self._add_services(truth)
+        self._add_bursts(truth)
+        self._add_move(truth)
+        self.happenings += [(truth.time, what, key) for what, key in truth.happenings]
+        if record is None:
+            return
+        for action in record.plan.actions:
+            if action.plugin.value.endswith("Evict") and action.mode.value == "enforce":
+                self.happenings.append((truth.time, "evicted", getattr(action, "pod", "")))
+        for pod in record.snapshot.pods:
+            if pod.memory.growth and pod.memory.growth > self._leak and pod.key not in self.leaks:
+                self.leaks[pod.key] = truth.time
+
+    def _add_services(self, truth: Truth) -> None:
+        found: dict[str, tuple[float, int, int]] = {}
+        for service in truth.services:
+            if service.p99 is None:
+                continue
+            name = self._spec_of[service.key]
+            worst, over, measured = found.get(name, (0.0, 0, 0))
+            is_over = service.slo is not None and service.p99 > service.slo
+            found[name] = (max(worst, service.p99), over + is_over, measured + 1)
+            self.given_up += service.given_up
+        for name, (worst, over, measured) in found.items():
+            series = self.services.get(name)
+            if series is None:
+                series = self.services[name] = ServiceSeries()
+                for _ in range(len(self.time) - 1):
+                    series.add(math.nan, 0, 0)
+            series.add(worst, over, measured)
+        for series in self.services.values():
+            if len(series.p99) < len(self.time):
+                series.add(math.nan, 0, 0)
+
+    def _add_bursts(self, truth: Truth) -> None:
+        for key in self._open.keys() - truth.bursts.keys():
+            begin, highest = self._open.pop(key)
+            self.bursts.append((begin, truth.time, key, highest))
+        for key, cores in truth.bursts.items():
+            begin, highest = self._open.get(key, (truth.time, 0.0))
+            self._open[key] = (begin, max(highest, cores))
+
+    def _add_move(self, truth: Truth) -> None:
+        before, direction = self._last
+        limit = truth.be_limit
+        if limit is None:
+            return
+        if math.isnan(before):
+            self._last = (limit, 0)
+            return
+        if abs(limit - before) <= _MOVED * before:
+            return
+        now = 1 if limit > before else -1
+        if direction == -now:
+            self.reversals.append(truth.time)
+        self._last = (limit, now)
+
+    def of_workload(self, key: str) -> str:
+        """Return the name of the workload that a pod is of."""
+        return self._spec_of[key]
+
+    def worst_p99(self) -> list[float]:
+        """Return, by cycle, the largest p99 of all services in seconds; NaN where none had a request."""
+        return [_largest(values) for values in zip(*(series.p99 for series in self.services.values()), strict=True)]
+
+    def over(self) -> list[bool]:
+        """Tell, by cycle, whether some service was above its SLO."""
+        return [any(values) for values in zip(*(series.over for series in self.services.values()), strict=True)]
+
+    def totals(self, *, has_slo: bool) -> Totals:
+        """Return what it came to."""
+        p99 = [value for value in self.worst_p99() if not math.isnan(value)]
+        seconds = sum(self.seconds)
+        over = sum(length for length, is_over in zip(self.seconds, self.over(), strict=False) if is_over)
+        measured = sum(sum(series.measured) for series in self.services.values())
+        above = sum(sum(series.over) for series in self.services.values())
+        whats = [what for _, what, _ in self.happenings]
+        return Totals(
+            seconds=seconds,
+            median_p99=statistics.median(p99) if p99 else None,
+            worst_p99=max(p99) if p99 else None,
+            over_slo=over if has_slo and measured else None,
+            within_slo=100 * (1 - above / measured) if has_slo and measured else None,
+            given_up=round(self.given_up),
+            be_core_hours=_sum(self.be, self.seconds) / 3600,
+            node_use=_sum(self.node, self.seconds) / seconds,
+            evictions=whats.count("evicted"),
+            oom_kills=whats.count("oom-killed"),
+            reversals=len(self.reversals),
+            most_reversals=most_within(self.reversals, 60.0),
+        )
+
+
+def most_within(moments: Sequence[float], length: float) -> int:
+    """Return the largest number of moments that lie within one time of this length."""
+    most = first = 0
+    for place, moment in enumerate(moments):
+        while moment - moments[first] >= length:
+            first += 1
+        most = max(most, place - first + 1)
+    return most
+
+
+def _largest(values: Sequence[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _sum(values: Sequence[float], seconds: Sequence[float]) -> float:
+    return sum(value * length for value, length in zip(values, seconds, strict=True))
+
+
+def _workload_of(loaded: Loaded) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for spec in loaded.scenario.workloads:
+        for number in range(spec.count):
+            names[f"{spec.namespace}/{spec.name}-{number}" if spec.count > 1 else f"{spec.namespace}/{spec.name}"] = spec.name
+    return names
