@@ -11,7 +11,7 @@ from rich.text import Text
 
 from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
-from qosmanager.views.decisions import Entry, runs
+from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.reports import PAUSED, thrift_text
 from qosmanager.views.status import Status
@@ -174,9 +174,8 @@ def _actions(entries: tuple[Entry, ...], most: int, room: Room) -> Iterator[Rend
 
 
 def _action(run: list[Entry]) -> Text:
-    first, last = run[0], run[-1]
-    amount = last.amount if len(run) == 1 or not first.amount else f"{first.amount.split()[0]} .. {last.amount} in {len(run)} steps"
-    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amount) if part)
+    last = run[-1]
+    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amounts(run)) if part)
     mode = f" ({last.mode})" if last.mode not in (None, "enforce") else ""
     failed = last.result in ("failed", "refused")
     verdict = last.outcome.verdict if last.outcome else last.result or ""

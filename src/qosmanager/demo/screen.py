@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qosmanager.demo.story import ALONE, MANAGED, MEMORY, QUIET, SURGE, UNMANAGED, Measured, Now, Proof
-from qosmanager.views.decisions import Entry, runs
+from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.status import Status
 
@@ -147,13 +147,14 @@ def _pressure(status: Status | None) -> RenderableType:
             name, Text(_bar(pressure.score), style=style), Text(f"{pressure.score:5.1f} {pressure.level}", style=style), _terms(pressure)
         )
     level = Text.assemble(
+        ("OOM risk, " if assessment.memory.oom_risk else "", "bold red"),
         "BE is held at ",
         (assessment.effective_level, _LEVEL_STYLE.get(assessment.effective_level, "")),
         f", matrix {assessment.matrix['action']}, SLO {assessment.slo}{_own_p99(status)}",
     )
     if assessment.memory.oom_risk:
         level.no_wrap, level.overflow = True, "ellipsis"
-        level.append(f"  OOM risk: {'; '.join(assessment.oom_reasons)}", style="bold red")
+        level.append(f"  {'; '.join(assessment.oom_reasons)}", style="bold red")
     return Panel(Group(grid, level), title="pressure", title_align="left")
 
 
@@ -175,10 +176,9 @@ def _decided(now: Now, most: int) -> RenderableType:
 
 def _two_lines(run: list[Entry]) -> tuple[Text, Text]:
     """What was decided, then why. Of a run: from the first amount to the last, and the last reason."""
-    first, last = run[0], run[-1]
+    last = run[-1]
     style = "bold red" if last.kind in _LOUD else "bold"
-    amount = last.amount if len(run) == 1 or not first.amount else f"{first.amount} .. {last.amount} in {len(run)} steps"
-    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amount) if part)
+    what = " ".join(part for part in (last.plugin or "", last.kind, last.subject, amounts(run)) if part)
     outcome = last.outcome
     verdict = (f"  {outcome.verdict}", "green" if outcome.verdict == "effective" else "yellow") if outcome else ("", "")
     head = Text.assemble((last.time[11:19] + " ", "dim"), (what, style), verdict, overflow="ellipsis", no_wrap=True)

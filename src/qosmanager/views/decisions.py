@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 
 from msgspec import Struct
@@ -199,6 +199,14 @@ class Decisions:
     def _next(self) -> int:
         self._number += 1
         return self._number
+
+
+def amounts(run: Sequence[Entry]) -> str:
+    """Write what a run came to: its amount, or the first and the last of its steps."""
+    first, last = run[0].amount, run[-1].amount
+    if len(run) == 1 or not first:
+        return last
+    return f"{last}, {len(run)} times" if first == last else f"{first.split()[0]} .. {last} in {len(run)} steps"
 
 
 def runs(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -70,12 +70,19 @@ def test_the_slo_signal_comes_with_the_latency_it_rests_on():
     assert "SLO ok (its own p99 40.0 ms)" in text(live(now(), 50))
 
 
+def test_the_same_again_is_counted():
+    decisions = Decisions()
+    for number in (1, 2, 3):
+        decisions.observe(record(number, actions=(replace(LIMIT, reason=f"step {number}"),)))
+    assert "CPUSuppress set_be_cpu_limit BE 0.60 cores, 3 times " in text(live(now(decisions=decisions.last(10)), 50))
+
+
 def test_steps_of_a_slow_rise_are_put_together():
     decisions = Decisions()
     for number, cores in ((1, 0.6), (2, 0.7), (3, 0.8)):
         decisions.observe(record(number, actions=(replace(LIMIT, cores=cores, reason=f"step {number}"),)))
     shown = text(live(now(decisions=decisions.last(10)), 50))
-    assert "08:00:03 CPUSuppress set_be_cpu_limit BE 0.60 cores .. 0.80 cores in 3 steps" in shown
+    assert "08:00:03 CPUSuppress set_be_cpu_limit BE 0.60 .. 0.80 cores in 3 steps" in shown
     assert "step 3" in shown
     assert "step 1" not in shown
 
