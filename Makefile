@@ -10,8 +10,9 @@ export PIP_ROOT_USER_ACTION := ignore
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
 
+# Two processes: one with all tests that use the machine itself, one with the others.
 test: check v2-image
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 # What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.
 v2-image: $(VENV)/.ready
@@ -34,7 +35,7 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
-	@echo "setting up $(VENV) (once)"
+	@echo "setting up $(VENV) (once, about half a minute)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .

@@ -1,9 +1,10 @@
-"""How much random testing a run does: QOSM_EXAMPLES=1000 pytest tests/property for a longer one."""
+"""How much random testing a run does (QOSM_EXAMPLES=1000 pytest tests/property for a longer one), and what may run side by side."""
 
 from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,3 +20,11 @@ def _log_as_it_was():
     kept = log.handlers[:], log.level, log.propagate
     yield
     log.handlers[:], log.level, log.propagate = kept
+
+
+def pytest_collection_modifyitems(items):
+    """With `-n`, what uses the machine itself (its cgroups, agents, browsers) stays in one process, one test after the other."""
+    machine = [Path(__file__).parent / name for name in ("kernel", "system", "soak")]
+    for item in items:
+        if any(item.path.is_relative_to(directory) for directory in machine):
+            item.add_marker(pytest.mark.xdist_group("machine"))

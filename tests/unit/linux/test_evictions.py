@@ -21,7 +21,7 @@ def evictions(tree, tmp_path):
     return LocalEvictions(tree, Systemd(tmp_path / "no-systemd"))
 
 
-@pytest.mark.parametrize(("pid", "word"), [(1, "process 1"), (os.getpid(), "this agent itself")])
+@pytest.mark.parametrize(("pid", "word"), [(1, "process 1"), (os.getpid(), "this agent itself")], ids=["init", "agent"])
 def test_group_with_a_process_that_must_live_is_refused(tmp_path, pid, word):
     tree = KernelTree(tmp_path / "cgroup")
     tree.add("be/job", pids=(NOBODY,))
