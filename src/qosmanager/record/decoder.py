@@ -1,0 +1,201 @@
+"""Messages made into cycles again.
+
+In: the messages of one stream from its beginning, in their order. Out: what each cycle decided on and did. Whatever does not fit raises
+ValueError or IndexError, for which the reader answers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from qosmanager.config.settings import Settings
+from qosmanager.model.actions import Outcome, Plan, Receipt
+from qosmanager.model.own_use import OwnUse
+from qosmanager.model.pause import Pause
+from qosmanager.model.snapshot import Node, Pod, Snapshot
+from qosmanager.model.state import State
+from qosmanager.record.columns import Codes, Value, unpack
+from qosmanager.record.encoder import ALL_ROWS, SOME_ROWS, Table, scalars
+from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, Grid
+from qosmanager.record.messages import Message, Places
+
+# Where what is once in a cycle begins among its numbers.
+_FIRST_OWN = len(CYCLE)
+_FIRST_NODE = _FIRST_OWN + len(OWN)
+_FIRST_STAGE = _FIRST_NODE + len(NODE)
+_MOST_STAGES = 64
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """One cycle of a recording, without its readings. `before` is the engine's state before it, where the recording holds it; elsewhere it
+    follows from the cycle before. `wall` is epoch seconds, `durations` milliseconds by stage."""
+
+    number: int
+    time: float | None
+    wall: float
+    settings: Settings
+    plan: Plan
+    receipts: tuple[Receipt, ...]
+    outcomes: tuple[Outcome, ...]
+    places: Places
+    pods: int
+    before: State | None
+    pause: Pause | None
+    own: OwnUse | None
+    durations: dict[str, float]
+
+
+class Decoder:
+    """One stream of messages from its beginning. `take` follows them, `snapshot` builds the readings of the last one."""
+
+    def __init__(self) -> None:
+        self._scalars: Codes = array("d")
+        self._values: list[Value] = []
+        self._stages: tuple[str, ...] = ()
+        self._node: Node | None = None
+        self._be_cpus: tuple[int, ...] = ()
+        self._settings: Settings | None = None
+        self._missing: dict[str, str] = {}
+        self._places = Places()
+        self._pause: Pause | None = None
+        self._thrift: tuple[int, str] | None = None
+        self._pods: list[Pod] = []
+        self._groups = (
+            GroupReader("cpu", CPU),
+            GroupReader("memory", MEMORY),
+            GroupReader("latency", LATENCY),
+            GroupReader("observed", OBSERVED),
+        )
+
+    def take(self, message: Message) -> Recorded:
+        """Follow one message."""
+        self._take_declared(message)
+        if message.roster is not UNSET:
+            self._move(message.roster.order, message.roster.pods)
+        for group, data in zip(self._groups, (message.cpu, message.memory, message.latency, message.observed), strict=True):
+            group.take(data)
+        columns = scalars(len(self._stages))
+        before = self._scalars if len(self._scalars) == columns.width else columns.unknown(1)
+        self._scalars = unpack(memoryview(message.scalars), before)
+        self._values = columns.values(self._scalars, 1)
+        number, wall, time = self._values[:3]
+        if self._settings is None or self._node is None or number is None or wall is None:
+            raise ValueError("the first cycle of a file does not hold everything")
+        return Recorded(
+            number=int(number),
+            time=time,
+            wall=wall,
+            settings=self._settings,
+            plan=message.plan,
+            receipts=message.receipts,
+            outcomes=message.outcomes,
+            places=self._places,
+            pods=len(self._pods),
+            before=None if message.before is UNSET else message.before,
+            pause=self._pause,
+            own=self._own(),
+            durations={name: step or 0.0 for name, step in zip(self._stages, self._values[_FIRST_STAGE:], strict=True)},
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Return the readings of the last cycle taken."""
+        assert self._node is not None
+        for group in self._groups:
+            group.refresh(self._pods)
+        time, node_age, paused = self._values[2:_FIRST_OWN]
+        readings: dict[str, Any] = {grid.field: value for grid, value in zip(NODE, self._values[_FIRST_NODE:_FIRST_STAGE], strict=True)}
+        return Snapshot(
+            node=replace(self._node, **readings),
+            pods=tuple(self._pods),
+            be_cpus=self._be_cpus,
+            time=time,
+            node_age=node_age or 0.0,
+            paused=bool(paused),
+            missing=dict(self._missing),
+        )
+
+    def _own(self) -> OwnUse | None:
+        if self._thrift is None:
+            return None
+        cpu, rss, lag = self._values[_FIRST_OWN:_FIRST_NODE]
+        steps, reason = self._thrift
+        return OwnUse(cpu=cpu, rss=None if rss is None else int(rss), lag=lag, thrift=steps, reason=reason)
+
+    def _take_declared(self, message: Message) -> None:
+        if message.settings is not UNSET:
+            self._settings = message.settings
+        if message.stages is not UNSET:
+            if len(message.stages) > _MOST_STAGES:
+                raise ValueError("too many stages")
+            self._stages = message.stages
+        if message.node is not UNSET:
+            self._node = message.node
+        if message.be_cpus is not UNSET:
+            self._be_cpus = message.be_cpus
+        if message.missing is not UNSET:
+            changed = self._missing | message.missing  # None: it is measured again
+            self._missing = {name: reason for name, reason in changed.items() if reason is not None}
+        if message.places is not UNSET:
+            self._places = message.places
+        if message.pause is not UNSET:
+            self._pause = message.pause
+        if message.thrift is not UNSET:
+            self._thrift = message.thrift
+
+    def _move(self, order: list[int], declared: dict[int, Pod]) -> None:
+        before = self._pods
+        if any(was >= len(before) for was in order):
+            raise ValueError("a roster names a pod that is not there")
+        self._pods = [declared[place] if place in declared or was < 0 else before[was] for place, was in enumerate(order)]
+        for group in self._groups:
+            group.move(order, set(declared))
+
+
+class GroupReader:
+    """One kind of readings of all pods, followed by its columns; made into values only for rows that changed."""
+
+    def __init__(self, field: str, grids: tuple[Grid, ...]) -> None:
+        self._field = field
+        self._fields = [grid.field for grid in grids]
+        self._table = Table(grids)
+        self._stale: set[int] = set()  # rows whose values are older than their numbers
+
+    def move(self, order: list[int], declared: set[int]) -> None:
+        """Put the rows into the order of a new roster; of those declared anew, the values are to be built again."""
+        self._table.move(order)
+        places = {was: place for place, was in enumerate(order) if was >= 0}
+        self._stale = {places[row] for row in self._stale if row in places} | declared
+
+    def take(self, data: bytes) -> None:
+        """Follow what is new."""
+        if not data:
+            return
+        kind, view, count = data[:1], memoryview(data)[1:], self._table.rows
+        if kind == SOME_ROWS:
+            size = (count + 7) // 8
+            bits = int.from_bytes(view[:size], "little")
+            rows, view = [row for row in range(count) if bits >> row & 1], view[size:]
+        elif kind == ALL_ROWS:
+            rows = list(range(count))
+        else:
+            raise ValueError("no kind of rows that is known")
+        codes = unpack(view, self._table.take(rows))
+        self._table.put(rows, codes)
+        self._stale.update(rows)
+
+    def refresh(self, pods: list[Pod]) -> None:
+        """Bring the pods' values up to date."""
+        rows = sorted(self._stale)
+        if not rows:
+            return
+        count, fields, field = len(rows), self._fields, self._field
+        values = self._table.columns.values(self._table.take(rows), count)
+        columns = [values[place : place + count] for place in range(0, len(values), count)]
+        for row, readings in zip(rows, zip(*columns, strict=True), strict=True):
+            pod = pods[row]
+            pods[row] = replace(pod, **{field: replace(getattr(pod, field), **dict(zip(fields, readings, strict=True)))})
+        self._stale = set()

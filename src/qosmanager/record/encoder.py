@@ -1,0 +1,275 @@
+"""Cycles made into messages, each with what is new in it.
+
+In: what the recorder was told of each cycle. Out: `Message`s, which only a `Decoder` that has seen all those before can read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, repeat
+from operator import attrgetter, is_not
+from typing import Any
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from qosmanager.config.settings import Settings
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.snapshot import NO_CPU, NO_LATENCY, NO_MEMORY, NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory
+from qosmanager.model.state import State
+from qosmanager.model.workload import Placement, Workload
+from qosmanager.record.columns import Codes, Columns, pack
+from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, STAGE, Grid
+from qosmanager.record.messages import Message, Place, Places, Roster
+
+_NODE_READINGS = attrgetter(*(grid.field for grid in NODE))
+_CYCLE = (*CYCLE, *OWN, *NODE)
+ALL_ROWS = b"\x01"
+SOME_ROWS = b"\x00"
+
+
+@cache
+def scalars(stages: int) -> Columns:
+    """Return the columns of what is once in a cycle: its number and times, the agent's own use, the node's readings, its stages."""
+    return Columns((*_CYCLE, *repeat(STAGE, stages)))
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """One cycle as it was: the state before it, its record, the settings in force, and where the pods lie."""
+
+    before: State
+    record: CycleRecord
+    settings: Settings
+    placement: Placement
+
+
+class Encoder:
+    """One stream of messages from its beginning. The first holds everything."""
+
+    def __init__(self) -> None:
+        self._scalars: Codes = array("d")
+        self._stages: tuple[str, ...] | None = None
+        self._node: Node | None = None
+        self._be_cpus: tuple[int, ...] | None = None
+        self._settings: Settings | None = None
+        self._after: State | None = None
+        self._missing: dict[str, str] = {}
+        self._workloads: dict[str, Workload] | None = None
+        self._places: Places | None = None
+        self._pause: object = UNSET
+        self._thrift: object = UNSET
+        self._pods: tuple[Pod, ...] | None = None
+        self._groups = (Group("cpu", CPU), Group("memory", MEMORY), Group("latency", LATENCY), Group("observed", OBSERVED))
+
+    def encode(self, taken: Taken) -> Message:
+        """Return the message of the next cycle."""
+        record, snapshot = taken.record, taken.record.snapshot
+        roster = self._take_roster(snapshot.pods)
+        pods = snapshot.pods
+        cpu, memory, latency, observed = (group.take(pods) for group in self._groups)
+        message = Message(
+            scalars=self._take_scalars(record),
+            plan=record.plan,
+            cpu=cpu,
+            memory=memory,
+            latency=latency,
+            observed=observed,
+            receipts=record.receipts,
+            outcomes=record.outcomes,
+        )
+        if roster is not None:
+            message.roster = roster
+        # The state that follows from the cycle before is the very object that came out of it.
+        if taken.before is not self._after:
+            message.before = taken.before
+        self._after = record.state
+        self._take_declared(message, taken)
+        return message
+
+    def _take_declared(self, message: Message, taken: Taken) -> None:
+        """Put in what stands in full when it changes."""
+        record, snapshot = taken.record, taken.record.snapshot
+        if taken.settings is not self._settings:
+            self._settings = message.settings = taken.settings
+        if (stages := tuple(record.durations)) != self._stages:
+            self._stages = message.stages = stages
+        if self._node is None or without_readings(snapshot.node, self._node) != self._node:
+            self._node = message.node = replace(snapshot.node, **_NO_NODE_READINGS)
+        if snapshot.be_cpus != self._be_cpus:
+            self._be_cpus = message.be_cpus = snapshot.be_cpus
+        if snapshot.missing != self._missing:
+            message.missing = _changes(self._missing, snapshot.missing)
+            self._missing = snapshot.missing
+        places = self._take_places(taken.placement)
+        if places is not None:
+            message.places = places
+        if record.pause != self._pause:
+            self._pause = message.pause = record.pause
+        thrift = None if record.own is None else (record.own.thrift, record.own.reason)
+        if thrift != self._thrift:
+            self._thrift = message.thrift = thrift
+
+    def _take_places(self, placement: Placement) -> Places | None:
+        """Return where the pods lie, when that has changed."""
+        known = self._places
+        if (
+            known is not None
+            and placement.workloads == self._workloads
+            and (placement.be_parent, placement.kubelet_owned, placement.kubelet_cpusets)
+            == (known.be_parent, known.kubelet_owned, known.kubelet_cpusets)
+        ):
+            return None
+        self._workloads = placement.workloads
+        self._places = Places(
+            pods={key: Place(workload.cgroup, workload.grace) for key, workload in placement.workloads.items()},
+            be_parent=placement.be_parent,
+            kubelet_owned=placement.kubelet_owned,
+            kubelet_cpusets=placement.kubelet_cpusets,
+        )
+        return self._places
+
+    def _take_scalars(self, record: CycleRecord) -> bytes:
+        snapshot, own = record.snapshot, record.own
+        values = (
+            record.number,
+            record.wall,
+            snapshot.time,
+            snapshot.node_age,
+            int(snapshot.paused),
+            *((None, None, None) if own is None else (own.cpu, own.rss, own.lag)),
+            *_NODE_READINGS(snapshot.node),
+            *record.durations.values(),
+        )
+        columns = scalars(len(record.durations))
+        codes = columns.codes(values, 1)
+        before = self._scalars if len(self._scalars) == len(codes) else columns.unknown(1)
+        self._scalars = codes
+        return pack(codes, before)
+
+    def _take_roster(self, pods: tuple[Pod, ...]) -> Roster | None:
+        """Return who is here when that has changed, and move the columns along."""
+        before = self._pods
+        self._pods = pods
+        if before is not None and len(before) == len(pods) and all(map(_declared_alike, pods, before)):
+            return None
+        places = {pod.key: place for place, pod in enumerate(before or ())}
+        order = [places.get(pod.key, -1) for pod in pods]
+        changed = {
+            place: without_pod_readings(pod)
+            for place, (pod, was) in enumerate(zip(pods, order, strict=True))
+            if was < 0 or before is None or not _declared_alike(pod, before[was])
+        }
+        for group in self._groups:
+            group.move(order)
+        return Roster(order, changed)
+
+
+class Group:
+    """One kind of readings of all pods (their `cpu`, say), as columns. Only pods whose readings are new objects are looked at."""
+
+    def __init__(self, field: str, grids: tuple[Grid, ...]) -> None:
+        self._part = attrgetter(field)
+        self._readings = [attrgetter(grid.field) for grid in grids]
+        self._known: list[Any] = []
+        self._table = Table(grids)
+
+    def move(self, order: list[int]) -> None:
+        """Put the rows into the order of a new roster."""
+        self._known = [None if was < 0 else self._known[was] for was in order]
+        self._table.move(order)
+
+    def take(self, pods: Sequence[Pod]) -> bytes:
+        """Return what is new: which rows, and the differences; empty: nothing."""
+        known, now = self._known, list(map(self._part, pods))
+        rows = [row for row, new in enumerate(map(is_not, now, known)) if new]
+        if not rows:
+            return b""
+        self._known = now
+        everyone = len(rows) == len(now)
+        changed = now if everyone else [now[row] for row in rows]
+        values = list(chain.from_iterable(map(reading, changed) for reading in self._readings))
+        codes = self._table.columns.codes(values, len(rows))
+        packed = pack(codes, self._table.take(rows))
+        self._table.put(rows, codes)
+        return (ALL_ROWS if everyone else SOME_ROWS + bitmap(rows, len(now))) + packed
+
+
+class Table:
+    """The numbers of all pods' readings of one kind, column after column."""
+
+    def __init__(self, grids: tuple[Grid, ...]) -> None:
+        self.columns = Columns(grids)
+        self.rows = 0
+        self._codes: Codes = array("d")
+
+    def move(self, order: list[int]) -> None:
+        """Put the rows into the order of a new roster; who is new is not measured yet."""
+        old, count = self._codes, self.rows
+        self._codes, self.rows = self.columns.unknown(len(order)), len(order)
+        for row, was in enumerate(order):
+            if was >= 0:
+                self._codes[row :: self.rows] = old[was::count]
+
+    def take(self, rows: list[int]) -> Codes:
+        """Return the numbers of some rows, lowest first."""
+        if len(rows) == self.rows:
+            return self._codes
+        codes, count = self._codes, self.rows
+        return array("d", [codes[column * count + row] for column in range(self.columns.width) for row in rows])
+
+    def put(self, rows: list[int], codes: Codes) -> None:
+        """Replace them."""
+        if len(rows) == self.rows:
+            self._codes = codes
+            return
+        places = [column * self.rows + row for column in range(self.columns.width) for row in rows]
+        for place, code in zip(places, codes, strict=True):
+            self._codes[place] = code
+
+
+def bitmap(rows: list[int], count: int) -> bytes:
+    """Return a bit for each of `count` rows, 1 for those given."""
+    bits = 0
+    for row in rows:
+        bits |= 1 << row
+    return bits.to_bytes((count + 7) // 8, "little")
+
+
+def without_pod_readings(pod: Pod) -> Pod:
+    """Return what is declared of a pod."""
+    return replace(
+        pod,
+        cpu=PodCpu(request=pod.cpu.request, limit=pod.cpu.limit) if pod.cpu is not NO_CPU else NO_CPU,
+        memory=PodMemory(request=pod.memory.request, limit=pod.memory.limit) if pod.memory is not NO_MEMORY else NO_MEMORY,
+        latency=PodLatency(slo=pod.latency.slo) if pod.latency is not NO_LATENCY else NO_LATENCY,
+        observed=NOT_OBSERVED,
+    )
+
+
+_NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE), None)
+
+
+def without_readings(node: Node, known: Node) -> Node:
+    """Return what is declared of the node; it is built only where something may have changed."""
+    same = node.cpus == known.cpus and node.topology == known.topology and node.memory_total == known.memory_total
+    same = same and node.swap_total == known.swap_total and node.system_reserved == known.system_reserved
+    return known if same else replace(node, **_NO_NODE_READINGS)
+
+
+def _declared_alike(pod: Pod, other: Pod) -> bool:
+    cpu, memory, latency = pod.cpu, pod.memory, pod.latency
+    was_cpu, was_memory, was_latency = other.cpu, other.memory, other.latency
+    if cpu.request != was_cpu.request or cpu.limit != was_cpu.limit:
+        return False
+    if memory is not was_memory and (memory.request != was_memory.request or memory.limit != was_memory.limit):
+        return False
+    if latency is not was_latency and latency.slo != was_latency.slo:
+        return False
+    return replace(pod, cpu=was_cpu, memory=was_memory, latency=was_latency, observed=other.observed) == other
+
+
+def _changes(before: dict[str, str], now: dict[str, str]) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {name: reason for name, reason in now.items() if before.get(name) != reason}
+    return changes | dict.fromkeys((name for name in before if name not in now), None)

@@ -1,0 +1,110 @@
+"""A recording as cycles again: what was decided on, what was decided, what was done (docs/record.md).
+
+In: a file, or a directory of them. Out: `Recorded` cycles with their snapshots, oldest first. A file that is damaged is read as far as it
+is whole; the next one begins anew, for each holds the engine's state at its beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.model.snapshot import Snapshot
+from qosmanager.record.decoder import Decoder, Recorded
+from qosmanager.record.directory import files_of
+from qosmanager.record.file import Damage, FileReader, NotARecordingError
+from qosmanager.record.messages import decode
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One file, read to where it ends: its size in bytes, its version, whether its writer ended it."""
+
+    path: str
+    version: str
+    begun: float
+    size: int
+    closed: bool
+    cycles: int
+    damage: Damage | None
+
+
+class Recording:
+    """A recording. `parts` and `damages` say of each file that was read to its end what it was like."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises NotARecordingError for what is none, and when it cannot be read."""
+        self.path = path
+        self.parts: list[Part] = []
+        try:
+            self._files = files_of(path) if os.path.isdir(path) else [path]
+            if not self._files:
+                raise NotARecordingError(f"{path}: there is no recording in this directory (no file named like 00000001-...Z.qosrec)")
+            if len(self._files) == 1:
+                FileReader(self._files[0])  # nothing else could be read then
+        except OSError as error:
+            raise NotARecordingError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from None
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """Return where files stop being readable."""
+        return tuple(part.damage for part in self.parts if part.damage is not None)
+
+    def cycles(self) -> Iterator[tuple[Recorded, Snapshot]]:
+        """Yield each cycle with its readings."""
+        for cycle, decoder in self._follow():
+            yield cycle, decoder.snapshot()
+
+    def outlines(self) -> Iterator[Recorded]:
+        """Yield each cycle without its readings: several times as fast."""
+        for cycle, _ in self._follow():
+            yield cycle
+
+    def _follow(self) -> Iterator[tuple[Recorded, Decoder]]:
+        self.parts = []
+        for path in self._files:
+            try:
+                file = FileReader(path)
+            except (OSError, NotARecordingError) as error:
+                self.parts.append(_unreadable(path, error, alone=len(self._files) == 1))
+                continue
+            count = 0
+            for found in _cycles(file):
+                count += 1
+                yield found
+            self.parts.append(
+                Part(
+                    path=str(path),
+                    version=file.header.version,
+                    begun=file.header.begun,
+                    size=file.size,
+                    closed=file.closed,
+                    cycles=count,
+                    damage=file.damage,
+                )
+            )
+
+
+def _cycles(file: FileReader) -> Iterator[tuple[Recorded, Decoder]]:
+    decoder = Decoder()
+    try:
+        for data in file.messages():
+            try:
+                cycle = decoder.take(decode(data))
+            except (msgspec.MsgspecError, ValueError, IndexError, OverflowError, RecursionError) as error:
+                file.spoil(f"a cycle cannot be understood ({type(error).__name__}: {error})")
+                return
+            yield cycle, decoder
+    except OSError as error:
+        file.spoil(f"the file cannot be read any further: {error.strerror or error}")
+
+
+def _unreadable(path: Path, error: Exception, *, alone: bool) -> Part:
+    """One file among others whose beginning is damaged costs only itself."""
+    if alone:
+        raise NotARecordingError(str(error)) from None
+    what = str(error).removeprefix(f"{path}: ")
+    return Part(path=str(path), version="", begun=0.0, size=0, closed=False, cycles=0, damage=Damage(str(path), 0, what))
