@@ -11,6 +11,7 @@ from qosmanager.cli.demo import demo
 from qosmanager.cli.doctor import doctor
 from qosmanager.cli.errors import Commands
 from qosmanager.cli.explain import explain
+from qosmanager.cli.import_trace import import_trace
 from qosmanager.cli.install_service import install_service
 from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
@@ -45,6 +46,7 @@ for command in (
     demo,
     doctor,
     explain,
+    import_trace,
     install_service,
     pause,
     plan,

@@ -1,0 +1,126 @@
+"""A table of usage, one row a workload and moment. In: CSV text with a header. Out: a `Trace`.
+
+Columns: `seconds` (any beginning), `workload`, `cores`; and if wanted `qos` (LS without it), `request` and `limit` in cores, `memory` in
+bytes, of which a workload's first row counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from qosmanager.documents.problem import DocumentError, Problem, printable
+from qosmanager.documents.quantities import plain
+from qosmanager.model.qos import QoS
+from qosmanager.traces.trace import Points, Span, Trace, Usage
+
+NEEDED = ("seconds", "workload", "cores")
+ALLOWED = (*NEEDED, "qos", "request", "limit", "memory")
+_MOST = 20  # problems told
+
+
+class _Told(Struct):
+    qos: QoS
+    request: float | None
+    limit: float | None
+    memory: float | None
+    points: Points = []
+
+
+def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
+    """Read a table. Raises DocumentError with the lines that are wrong."""
+    told: dict[str, _Told] = {}
+    problems: list[Problem] = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            _check_header(path, rows.fieldnames)
+            for row in rows:
+                problems += _take(row, told, str(path), rows.line_num)
+                if len(problems) >= _MOST:
+                    break
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        problems.append(Problem(source=str(path), line=None, message=f"cannot be read: {reason}"))
+    if problems:
+        raise DocumentError(problems)
+    # Seconds count from the first row, wherever its own clock began.
+    first = min((each.points[0][0] for each in told.values()), default=0.0)
+    span = Span(first + span.begin, span.length)
+    cut = {name: span.cut(each.points) for name, each in told.items()}
+    workloads = tuple(
+        Usage(
+            name=name,
+            qos=each.qos,
+            points=cut[name],
+            request=each.request,
+            limit=each.limit,
+            memory=None if each.memory is None else round(each.memory),
+        )
+        for name, each in sorted(told.items())
+        if cut[name]
+    )
+    if not workloads:
+        raise DocumentError([Problem(source=str(path), line=None, message="holds no row in the wanted span")])
+    last = max(each.points[-1][0] for each in told.values()) - span.begin
+    return Trace(
+        about=f"Imported from {printable(path.name)}.",
+        cpus=cpus,
+        memory=memory,
+        duration=span.length or max(60.0, last),
+        workloads=workloads,
+    )
+
+
+def _check_header(path: Path, names: object) -> None:
+    found = list(names) if isinstance(names, list) else []
+    missing = [name for name in NEEDED if name not in found]
+    unknown = [printable(str(name)) for name in found if name not in ALLOWED]
+    if missing or unknown:
+        wrong = [f"column {', '.join(missing)} is missing"] if missing else []
+        wrong += [f"unknown column {', '.join(unknown)}"] if unknown else []
+        message = f"{' and '.join(wrong)}; allowed are {', '.join(ALLOWED)}"
+        raise DocumentError([Problem(source=str(path), line=1, message=message)])
+
+
+def _take(row: dict[str, str | None], told: dict[str, _Told], source: str, line: int) -> Iterator[Problem]:
+    """Take one row in; yield what is wrong with it."""
+    name = (row["workload"] or "").strip()
+    if not name:
+        yield Problem(source=source, line=line, message="a name is missing", path="workload")
+        return
+    numbers: dict[str, float | None] = {}
+    for column in ("seconds", "cores", "request", "limit", "memory"):
+        text = (row.get(column) or "").strip()
+        try:
+            numbers[column] = _number(text) if text or column in NEEDED else None
+        except ValueError:
+            yield Problem(source=source, line=line, path=column, value=printable(text or "nothing"), message="a number, 0 or more")
+            return
+    seconds, cores = numbers["seconds"], numbers["cores"]
+    assert seconds is not None
+    assert cores is not None
+    if name not in told:
+        text = (row.get("qos") or "LS").strip().upper()
+        if text not in QoS.__members__:
+            allowed = ", ".join(QoS.__members__)
+            yield Problem(source=source, line=line, path="qos", value=printable(text), message=f"one of {allowed}")
+            return
+        told[name] = _Told(QoS[text], numbers["request"], numbers["limit"], numbers["memory"], [])
+    points = told[name].points
+    if points and seconds <= points[-1][0]:
+        message = f"after the row before it of {printable(name)}, {points[-1][0]:g}"
+        yield Problem(source=source, line=line, path="seconds", value=f"{seconds:g}", message=message)
+        return
+    points.append((seconds, cores))
+
+
+def _number(text: str) -> float:
+    value = plain(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError
+    return value

@@ -1,0 +1,58 @@
+import pytest
+
+from qosmanager.documents.problem import DocumentError
+from qosmanager.model.qos import QoS
+from qosmanager.traces.table import read
+from qosmanager.traces.trace import Span
+
+HEADER = "seconds,workload,qos,cores,request,limit,memory\n"
+
+
+def table(tmp_path, text):
+    path = tmp_path / "usage.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_seconds_count_from_the_first_row_and_declarations_are_those_of_a_workloads_first(tmp_path):
+    path = table(tmp_path, HEADER + "1000,api,LS,1.5,2,4,1024\n1000,work,BE,5,,,\n1060,api,BE,3,9,9,9\n1120,api,,1,,,\n")
+    found = read(path, 8, 1 << 30, Span())
+    api, work = found.workloads
+    assert (api.name, api.qos, api.request, api.limit, api.memory) == ("api", QoS.LS, 2.0, 4.0, 1024)
+    assert api.points == [(0.0, 1.5), (60.0, 3.0), (120.0, 1.0)]
+    assert (work.qos, work.request, work.points) == (QoS.BE, None, [(0.0, 5.0)])
+    assert (found.cpus, found.memory, found.duration) == (8, 1 << 30, 120.0)
+
+
+def test_without_a_class_a_workload_is_a_service(tmp_path):
+    assert read(table(tmp_path, "seconds,workload,cores\n0,api,1\n"), 8, 1, Span()).workloads[0].qos is QoS.LS
+
+
+def test_a_span_is_cut_out(tmp_path):
+    found = read(table(tmp_path, "seconds,workload,cores\n5,a,1\n65,a,2\n125,a,3\n"), 8, 1, Span(30.0, 60.0))
+    assert found.workloads[0].points == [(0.0, 1.0), (30.0, 2.0)]
+    assert found.duration == 60.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", r"usage\.csv:1: column seconds, workload, cores is missing; allowed are"),
+        ("seconds,workload,cores,color\n", r"unknown column color; allowed are seconds, workload, cores, qos"),
+        ("seconds,workload,cores\n", r"holds no row in the wanted span"),
+        ("seconds,workload,cores\n0,,1\n", r"usage\.csv:2: workload: a name is missing"),
+        ("seconds,workload,cores\n0,a,x\n", r"usage\.csv:2: cores: x is not allowed; a number, 0 or more"),
+        ("seconds,workload,cores\n0,a,-1\n", r"usage\.csv:2: cores: -1 is not allowed"),
+        ("seconds,workload,cores\n0,a\n", r"usage\.csv:2: cores: nothing is not allowed"),
+        ("seconds,workload,cores\n5,a,1\n5,a,2\n", r"usage\.csv:3: seconds: 5 is not allowed; after the row before it of a, 5"),
+        (HEADER + "0,a,GOLD,1,,,\n", r"usage\.csv:2: qos: GOLD is not allowed; one of LSE, LSR, LS, BE, SYSTEM"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path, text, said):
+    with pytest.raises(DocumentError, match=said):
+        read(table(tmp_path, text), 8, 1, Span())
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DocumentError, match="cannot be read: No such file"):
+        read(tmp_path / "none.csv", 8, 1, Span())
