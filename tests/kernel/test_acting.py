@@ -252,6 +252,22 @@ def test_freezer_is_thawed_after_the_kill(agent):
     finish(evictions, "default/be", 1.0)
 
 
+@pytest.mark.parametrize("frozen", ["be", "be/inner"])
+def test_victim_that_somebody_froze_ends_all_the_same(agent, frozen):
+    if agent.groups.kernel.version("freezer") != 1:
+        pytest.skip("a task frozen by v2 ends with SIGKILL anyway")
+    agent.groups.add("be/inner")
+    process = stubborn(agent.groups, "be/inner")
+    group = agent.groups.path(frozen)
+    agent.groups.put(group, "freezer.state", "FROZEN")
+    evictions = LocalEvictions(agent.groups.kernel, Systemd())
+    job = Workload(name="be", qos=QoS.BE, cgroup=agent.groups.path("be"))
+    assert evictions.begin(evict("default/be", grace=0.0), job, 0.0) == ""
+    assert process.wait(10) == -signal.SIGKILL
+    assert agent.groups.text(group, "freezer.state") == "THAWED"
+    finish(evictions, "default/be", 1.0)
+
+
 def test_group_that_is_removed_between_cycles_is_gone_and_no_error(agent):
     agent.cycle(limit(0.5))
     for directory in agent.groups._directories(agent.groups.path("be")):

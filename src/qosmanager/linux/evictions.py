@@ -2,15 +2,18 @@
 
 In: a victim. Out: progress by polling; nothing blocks. The systemd unit is stopped where one owns the group; else SIGTERM to every
 process, up to the grace period, then SIGKILL (cgroup.kill on v2, freeze-kill-thaw on v1), again and again until no process is left.
+What somebody froze is thawed after SIGKILL: a task frozen by the v1 freezer does not even end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from typing import Protocol
 
 from qosmanager.execute.oom_scores import group_pids
+from qosmanager.execute.tree import below
 from qosmanager.linux.processes import signal_members
 from qosmanager.linux.systemd import Systemd, UnitStop
 from qosmanager.model.actions import Evict
@@ -22,6 +25,7 @@ _SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer
 _SYSTEMD_HURRIES = 1.0  # the same where the grace period is shorter: memory runs out, and with it the room to start systemctl
 _KILL_LASTS = 30.0  # seconds of SIGKILL after which a pod counts as not to be ended (uninterruptible sleep)
 _FREEZE_LOOKS = 50
+_FREEZER = "freezer.state"
 
 
 class _Stage(Protocol):
@@ -38,7 +42,9 @@ class _Victim:
         self.kernel = kernel
         self.group = group
         self.grace = grace
-        self.controller = next((each for each in _HIERARCHIES if self._inode(each) is not None), None)
+        there = [each for each in _HIERARCHIES if self._inode(each) is not None]
+        # Not every group is used in every hierarchy: one without processes says nothing while another one has some.
+        self.controller = next((each for each in there if any(group_pids(kernel, group, each))), there[0] if there else None)
         self.inode = None if self.controller is None else self._inode(self.controller)
 
     def _inode(self, controller: str) -> int | None:
@@ -121,12 +127,19 @@ class _Killing:
 
     def drive(self, victim: _Victim, now: float) -> _Stage | str:
         pids = victim.pids()
-        if problem := untouchable(pids):
-            return problem
         if now >= self._until:
-            return f"{len(pids)} processes are still there {_KILL_LASTS:g} s after SIGKILL, process {min(pids)} the first"
-        if not _kill_by_cgroup(victim):
-            _freeze_kill_thaw(victim)
+            why = "; a freezer group above holds it frozen" if _frozen_from_above(victim) else ""
+            return f"{len(pids)} processes are still there {_KILL_LASTS:g} s after SIGKILL, process {min(pids)} the first{why}"
+        # Asked before: who has ended is not there any more to tell that the freezer's group is this victim's.
+        freezer = victim.kernel.version("freezer") == 1 and victim.elsewhere("freezer")
+        try:
+            if not _kill_by_cgroup(victim):
+                if freezer:
+                    _freeze(victim)
+                signal_members(victim.pids, signal.SIGKILL)
+        finally:
+            if freezer:
+                _thaw(victim)
         return self
 
 
@@ -158,7 +171,9 @@ class LocalEvictions:
         """Do what is due; progress by pod key, an end once."""
         progress = {}
         for key, (victim, stage) in list(self._victims.items()):
-            after = stage.drive(victim, now) if victim.pids() else stage
+            pids = victim.pids()
+            # Looked at each time: somebody may have moved this agent into the group in the meantime.
+            after = untouchable(pids) or stage.drive(victim, now) if pids else stage
             if isinstance(after, str):
                 progress[key] = EvictionProgress(done=False, error=after)
                 del self._victims[key]
@@ -194,31 +209,26 @@ def _kill_by_cgroup(victim: _Victim) -> bool:
     return not (v2 != victim.controller and victim.pids() - victim.pids(v2))
 
 
-def _freeze_kill_thaw(victim: _Victim) -> None:
-    """SIGKILL to all, frozen meanwhile where the freezer knows the group, so that none can fork away."""
-    file = CgroupFile("freezer", victim.group, "freezer.state")
-    frozen = victim.kernel.version("freezer") == 1 and victim.elsewhere("freezer") and _freeze(victim.kernel, file)
-    try:
-        signal_members(victim.pids, signal.SIGKILL)
-    finally:
-        if frozen:
-            _thaw(victim.kernel, file)
-
-
-def _freeze(kernel: KernelFiles, file: CgroupFile) -> bool:
-    try:
-        kernel.write(file, "FROZEN")
+def _freeze(victim: _Victim) -> None:
+    """Keep all from forking away while they are killed."""
+    file = CgroupFile("freezer", victim.group, _FREEZER)
+    with contextlib.suppress(OSError):
+        victim.kernel.write(file, "FROZEN")
         # Freezing takes some 2 ms; a task in uninterruptible sleep would hold it up for ever.
         for _ in range(_FREEZE_LOOKS):
-            if kernel.read(file) == "FROZEN":
+            if victim.kernel.read(file) == "FROZEN":
                 break
+
+
+def _thaw(victim: _Victim) -> None:
+    """Let all run into their end, whoever froze them: a group below may have been frozen by itself."""
+    for group in (victim.group, *below(victim.kernel, "freezer", victim.group)):
+        with contextlib.suppress(OSError):  # the group went with its last process
+            victim.kernel.write(CgroupFile("freezer", group, _FREEZER), "THAWED")
+
+
+def _frozen_from_above(victim: _Victim) -> bool:
+    try:
+        return victim.kernel.read(CgroupFile("freezer", victim.group, "freezer.parent_freezing")) == "1"
     except OSError:
         return False
-    return True
-
-
-def _thaw(kernel: KernelFiles, file: CgroupFile) -> None:
-    try:
-        kernel.write(file, "THAWED")
-    except OSError:
-        return  # the group went with its last process

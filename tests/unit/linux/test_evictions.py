@@ -85,6 +85,48 @@ def test_v1_freezes_kills_and_thaws(tmp_path):
     assert tree.writes == [("freezer:/be/job/freezer.state", "FROZEN"), ("freezer:/be/job/freezer.state", "THAWED")]
 
 
+def test_frozen_group_below_is_thawed_after_the_kill(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup", "hybrid")
+    tree.add("be/job", pids=(NOBODY,))
+    tree.add("be/job/inner", freezer_state="FROZEN")
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=0.0), JOB, 0.0)
+    assert [name.partition(":")[2] for name, _ in tree.writes] == [
+        "/be/job/cgroup.kill",
+        "/be/job/freezer.state",
+        "/be/job/inner/freezer.state",
+    ]
+    assert tree.text("be/job/inner", "freezer.state") == "THAWED"
+
+
+def test_processes_are_found_in_the_hierarchy_that_has_them(tmp_path, sleepers):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job")
+    (tmp_path / "cgroup/cpu/be/job/cgroup.procs").write_text(f"{sleepers[0].pid}\n")
+    hands = evictions(tree, tmp_path)
+    assert hands.begin(evict("default/job"), JOB, 0.0) == ""
+    assert sleepers[0].wait(30) == -signal.SIGTERM
+
+
+def test_agent_that_is_moved_into_the_victim_does_not_end_itself(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job"), JOB, 0.0)
+    tree.set_pids("be/job", NOBODY, os.getpid())
+    assert "this agent itself" in hands.poll(1.0)["default/job"].error
+    assert hands.poll(2.0) == {}
+
+
+def test_reason_of_a_victim_that_does_not_end_names_the_freezer_above(tmp_path):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    (tmp_path / "cgroup/freezer/be/job/freezer.parent_freezing").write_text("1\n")
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job", grace=0.0), JOB, 0.0)
+    assert "a freezer group above" in hands.poll(30.0)["default/job"].error
+
+
 def test_process_that_does_not_end_is_a_failure_in_the_end(tmp_path):
     tree = KernelTree(tmp_path / "cgroup")
     tree.add("be/job", pids=(NOBODY,))
