@@ -208,7 +208,8 @@ def _log_receipts(event: str, receipts: tuple[Receipt, ...]) -> None:
     for receipt in receipts:
         if receipt.result in _NOT_BACK or receipt.result is Result.DRIFTED:
             _LOG.log(Severity.WARNING, pairs(event, target=receipt.target, result=receipt.result.value, detail=receipt.detail))
-    _LOG.info(pairs(event, files=len(receipts), back=back))
+    if receipts:  # a run that wrote nothing, such as a dry one, has nothing to tell
+        _LOG.info(pairs(event, files=len(receipts), back=back))
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

@@ -19,6 +19,7 @@ from qosmanager.cli.audit import audited
 from qosmanager.cli.daemon import ObservedSources, ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring, own_node
+from qosmanager.cli.recording import SizeType, Tape
 from qosmanager.cli.signals import Signals
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
@@ -36,6 +37,7 @@ from qosmanager.model.state import State
 from qosmanager.ports import JournalError
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
+from qosmanager.views.pods_text import pods_text
 
 if TYPE_CHECKING:
     from qosmanager.http.board import Board
@@ -66,6 +68,8 @@ class Options(Struct, frozen=True, kw_only=True):
     on_stop: str
     dry_run: bool
     once: bool
+    record: Path | None
+    record_keep: int
 
     @property
     def sources(self) -> Sources:
@@ -103,6 +107,17 @@ class Options(Struct, frozen=True, kw_only=True):
     type=click.Choice(["restore", "lease"]),
     help="restore: put every original back. lease: end bursts, keep the BE limits for 120 s, for the next start to take over.",
 )
+@click.option(
+    "--record", metavar="DIR", type=click.Path(path_type=Path), help="Record every cycle in this directory, for `qosmanager replay`."
+)
+@click.option(
+    "--record-keep",
+    metavar="SIZE",
+    type=SizeType(),
+    default="1Gi",
+    show_default=True,
+    help="What recordings may take there; the oldest files go first.",
+)
 @click.option("--dry-run", is_flag=True, help="Decide and report; write nothing and evict nobody.")
 @click.option("--once", is_flag=True, help="One cycle, explained on standard output, then stop as --on-stop says.")
 def run(**given: object) -> None:
@@ -125,6 +140,11 @@ class Wired(Struct, frozen=True):
     settings: Settings
     state: State
     signals: Signals
+    tape: Tape | None
+
+    def listened(self, behind: Listener, stack: ExitStack) -> Listener:
+        """Put the recorder, if there is one, before a listener: nothing that fails there may hide a cycle from it."""
+        return behind if self.tape is None else self.tape.listen(self.state, behind, stack)
 
 
 def serve(options: Options, stack: ExitStack) -> None:
@@ -138,6 +158,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
     measured = measuring(wanted, hands, clock, stack)
+    tape = None if options.record is None else Tape(options.record, options.record_keep, measured.readings)
     if not options.dry_run:
         own_node(options.node_cgroup, hands.hierarchies, stack)
     try:
@@ -146,8 +167,9 @@ def serve(options: Options, stack: ExitStack) -> None:
         raise CannotRunError(str(error)) from None
     state = taken_over(adopted, clock.monotonic() + settings.cpu_burst.burst_cooldown)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
-    edge = Edge(measured.readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
-    wired = Wired(edge, measured, settings, state, signals)
+    readings = measured.readings if tape is None else tape.readings
+    edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
+    wired = Wired(edge, measured, settings, state, signals, tape)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -161,13 +183,13 @@ def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
     silent = _Silent()
     wired.measured.readings.sample()
     time.sleep(wired.settings.sync_period)
-    runner = Runner(wired.edge, wired.settings, wired.state, _audited(options, silent, stack))
+    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(_audited(options, silent, stack), stack))
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
     reading, assessment, plan = record.snapshot, record.assessment, record.plan
     step = Step(before=wired.state, after=record.state, snapshot=reading, assessment=assessment, plan=plan, settings=wired.settings)
-    click.echo(plan_text(step), nl=False)
+    click.echo(f"{plan_text(step)}\n{pods_text(reading.pods, wired.measured.readings.problems)}", nl=False)
     return record.state
 
 
@@ -219,7 +241,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
     listener = Supervised(_audited(options, Reporter(board), stack), manager)
-    runner = Runner(wired.edge, wired.settings, wired.state, listener)
+    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(listener, stack))
 
     def use(fresh: Settings) -> None:
         wired.measured.use_settings(fresh)
