@@ -206,7 +206,9 @@ def amounts(run: Sequence[Entry]) -> str:
     first, last = run[0].amount, run[-1].amount
     if len(run) == 1 or not first:
         return last
-    return f"{last}, {len(run)} times" if first == last else f"{first.split()[0]} .. {last} in {len(run)} steps"
+    return (
+        f"{last}, {len(run)} times" if all(entry.amount == last for entry in run) else f"{first.split()[0]} .. {last} in {len(run)} steps"
+    )
 
 
 def runs(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -77,6 +77,13 @@ def test_the_same_again_is_counted():
     assert "CPUSuppress set_be_cpu_limit BE 0.60 cores, 3 times " in text(live(now(decisions=decisions.last(10)), 50))
 
 
+def test_steps_that_end_where_they_began_are_steps():
+    decisions = Decisions()
+    for number, cores in ((1, 0.8), (2, 0.7), (3, 0.8)):
+        decisions.observe(record(number, actions=(replace(LIMIT, cores=cores),)))
+    assert "BE 0.80 .. 0.80 cores in 3 steps" in text(live(now(decisions=decisions.last(10)), 50))
+
+
 def test_steps_of_a_slow_rise_are_put_together():
     decisions = Decisions()
     for number, cores in ((1, 0.6), (2, 0.7), (3, 0.8)):
