@@ -81,7 +81,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
         raise CannotRunError(f"{error}; --dry-run needs no lock") from None
     except OSError as error:
         raise CannotRunError(
-            f"--state-dir {state_dir}: {error.strerror or error}; a directory that this user may write is needed"
+            f"--state-dir {state_dir}: {error.strerror or error}; a directory that this user may write is needed; --dry-run needs none"
         ) from None
     if (foreign := foreign_agent()) is not None:
         raise CannotRunError(f"{foreign}; stop it, or use --dry-run")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    short_help="Run a scenario on a simulated node.",
     epilog="""\b
 Examples:
   qosmanager simulate --list                          what is shipped

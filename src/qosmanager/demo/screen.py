@@ -152,8 +152,8 @@ def _pressure(status: Status | None) -> RenderableType:
         (assessment.effective_level, _LEVEL_STYLE.get(assessment.effective_level, "")),
         f", matrix {assessment.matrix['action']}, SLO {assessment.slo}{_own_p99(status)}",
     )
+    level.no_wrap, level.overflow = True, "ellipsis"
     if assessment.memory.oom_risk:
-        level.no_wrap, level.overflow = True, "ellipsis"
         level.append(f"  {'; '.join(assessment.oom_reasons)}", style="bold red")
     return Panel(Group(grid, level), title="pressure", title_align="left")
 
