@@ -31,9 +31,10 @@ _MOST_STAGES = 64
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """One cycle of a recording, without its readings. `before` is the engine's state before it, where the recording holds it; elsewhere it
-    follows from the cycle before. `wall` is epoch seconds, `durations` milliseconds by stage."""
+    """One cycle of a recording, without its readings. `version` is that of the agent; `before` the engine's state before it, where the
+    recording holds it: elsewhere it follows from the cycle before. `wall` is epoch seconds, `durations` milliseconds by stage."""
 
+    version: str
     number: int
     time: float | None
     wall: float
@@ -52,7 +53,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
 class Decoder:
     """One stream of messages from its beginning. `take` follows them, `snapshot` builds the readings of the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
+        self._version = version
         self._scalars: Codes = array("d")
         self._values: list[Value] = []
         self._stages: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ class Decoder:
         if self._settings is None or self._node is None or number is None or wall is None:
             raise ValueError("the first cycle of a file does not hold everything")
         return Recorded(
+            version=self._version,
             number=int(number),
             time=time,
             wall=wall,

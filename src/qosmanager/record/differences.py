@@ -5,9 +5,9 @@ In: what is recorded and what comes out now. Out: the path of the field ("plan.a
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator
 from enum import Enum
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -33,28 +33,30 @@ def first_difference(name: str, recorded: object, now: object) -> Difference | N
 
 
 def _differences(name: str, recorded: Any, now: Any) -> Iterator[Difference]:
-    if type(recorded) is not type(now):
-        yield Difference(name, shown(recorded), shown(now))
-    elif isinstance(recorded, Struct):
-        for field in recorded.__struct_fields__:
-            yield from _differences(f"{name}.{field}", getattr(recorded, field), getattr(now, field))
-    elif isinstance(recorded, tuple | list):
-        for place in range(max(len(recorded), len(now))):
-            pair = (values[place] if place < len(values) else None for values in (recorded, now))
-            yield from _differences(f"{name}[{place}]", *pair)
-    elif isinstance(recorded, dict):
-        for key in dict.fromkeys((*recorded, *now)):
-            yield from _differences(f"{name}[{key}]", recorded.get(key), now.get(key))
-    elif isinstance(recorded, str):
-        if recorded != now:
-            yield Difference(name, *_around(recorded, now))
+    parts = _parts(name, recorded, now) if type(recorded) is type(now) else None
+    if parts is not None:
+        for part in parts:
+            yield from _differences(*part)
     elif recorded != now or repr(recorded) != repr(now):  # 0.0 and -0.0 are the same, and other bytes
-        yield Difference(name, shown(recorded), shown(now))
+        yield Difference(
+            name, *(_around(recorded, now) if isinstance(recorded, str) and isinstance(now, str) else (shown(recorded), shown(now)))
+        )
+
+
+def _parts(name: str, recorded: Any, now: Any) -> list[tuple[str, Any, Any]] | None:
+    """Return what two values of one type consist of, side by side; None: nothing smaller."""
+    if isinstance(recorded, Struct):
+        return [(f"{name}.{field}", getattr(recorded, field), getattr(now, field)) for field in recorded.__struct_fields__]
+    if isinstance(recorded, tuple | list):
+        return [(f"{name}[{place}]", *pair) for place, pair in enumerate(zip_longest(recorded, now))]
+    if isinstance(recorded, dict):
+        return [(f"{name}[{key}]", recorded.get(key), now.get(key)) for key in dict.fromkeys((*recorded, *now))]
+    return None
 
 
 def _around(recorded: str, now: str) -> tuple[str, str]:
     """Return two texts from shortly before where they part."""
-    same = len(os.path.commonprefix((recorded, now)))
+    same = next((place for place, pair in enumerate(zip_longest(recorded, now)) if pair[0] != pair[1]), 0)
     begin = same - _LEAD if same > 2 * _LEAD else 0
     lead = "..." if begin else ""
     return lead + printable(recorded[begin:]), lead + printable(now[begin:])

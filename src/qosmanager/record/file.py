@@ -126,7 +126,7 @@ class FileReader:
         self.closed = False
         self.size = 0
         self.blocks = 0
-        self._offset = 0
+        self.offset = 0
         with open(path, "rb") as file:
             self.header = self._read_header(file)
             self._begin = file.tell()
@@ -150,7 +150,7 @@ class FileReader:
 
     def spoil(self, what: str) -> None:
         """Say that the content cannot be understood from here on."""
-        self.damage = Damage(str(self.path), self._offset, what)
+        self.damage = Damage(str(self.path), self.offset, what)
 
     def _read_header(self, file: BinaryIO) -> Header:
         prefix = file.read(_PREFIX.size)
@@ -169,7 +169,7 @@ class FileReader:
 
     def _payloads(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         while True:
-            self._offset = offset = file.tell()
+            self.offset = offset = file.tell()
             head = file.read(_BLOCK.size)
             if not head:
                 return

@@ -7,6 +7,7 @@ configured stands in full when it changes. Unknown fields are ignored, so that a
 from __future__ import annotations
 
 import json
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -65,6 +66,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     thrift: tuple[int, str] | UnsetType | None = UNSET  # steps and reason of the agent's own use; None: it is not looked at
 
 
+T = TypeVar("T", bound=Struct)
 _MSGPACK, _JSON = b"m", b"j"
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -88,9 +90,17 @@ def decode(data: bytes) -> Message:
     raise ValueError("no kind of message that is known")
 
 
-def plan_bytes(plan: Plan) -> bytes:
-    """Return a plan as the bytes by which two are compared."""
+def canonical(value: T) -> T:
+    """Return a value as it is read back: a number that happens to be whole is a float where floats belong."""
     try:
-        return _encoder.encode(plan)
+        return msgspec.msgpack.decode(_encoder.encode(value), type=type(value))
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(plan)).encode("ascii")
+        return msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(value))), type(value))
+
+
+def as_bytes(value: Struct) -> bytes:
+    """Return a value as the bytes by which two are compared."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value)).encode("ascii")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.record.decoder import Decoder, Recorded
 from qosmanager.record.directory import files_of
-from qosmanager.record.file import Damage, FileReader, NotARecordingError
+from qosmanager.record.file import SUFFIX, Damage, FileReader, Header, NotARecordingError
 from qosmanager.record.messages import decode
 
 
@@ -39,14 +39,39 @@ class Recording:
         """Raises NotARecordingError for what is none, and when it cannot be read."""
         self.path = path
         self.parts: list[Part] = []
+        self._file: FileReader | None = None
         try:
             self._files = files_of(path) if os.path.isdir(path) else [path]
             if not self._files:
-                raise NotARecordingError(f"{path}: there is no recording in this directory (no file named like 00000001-...Z.qosrec)")
+                raise NotARecordingError(f"{path}: there is no recording in this directory (no file named like 00000001-...Z{SUFFIX})")
             if len(self._files) == 1:
                 FileReader(self._files[0])  # nothing else could be read then
+            self.size = sum(file.stat().st_size for file in self._files)
         except OSError as error:
             raise NotARecordingError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from None
+
+    @property
+    def begun(self) -> float:
+        """Return when the first file was begun (epoch seconds). Raises NotARecordingError."""
+        for path in self._files:
+            header = _header(path)
+            if header is not None:
+                return header.begun
+        raise NotARecordingError(f"{self.path}: no file of it can be read")
+
+    def since(self, wall: float) -> Recording:
+        """Return the part of it that begins with the file in which this moment lies; each file holds all that is needed."""
+        part = Recording(self.path)
+        begun = [_header(path) for path in self._files]
+        first = max((number for number, header in enumerate(begun) if header is not None and header.begun <= wall), default=0)
+        part._files = self._files[first:]
+        part.size = sum(file.stat().st_size for file in part._files)
+        return part
+
+    @property
+    def read(self) -> int:
+        """Return how many bytes of `size` have been read."""
+        return sum(part.size for part in self.parts) + (self._file.offset if self._file is not None else 0)
 
     @property
     def damages(self) -> tuple[Damage, ...]:
@@ -71,10 +96,12 @@ class Recording:
             except (OSError, NotARecordingError) as error:
                 self.parts.append(_unreadable(path, error, alone=len(self._files) == 1))
                 continue
+            self._file = file
             count = 0
             for found in _cycles(file):
                 count += 1
                 yield found
+            self._file = None
             self.parts.append(
                 Part(
                     path=str(path),
@@ -89,7 +116,7 @@ class Recording:
 
 
 def _cycles(file: FileReader) -> Iterator[tuple[Recorded, Decoder]]:
-    decoder = Decoder()
+    decoder = Decoder(file.header.version)
     try:
         for data in file.messages():
             try:
@@ -100,6 +127,13 @@ def _cycles(file: FileReader) -> Iterator[tuple[Recorded, Decoder]]:
             yield cycle, decoder
     except OSError as error:
         file.spoil(f"the file cannot be read any further: {error.strerror or error}")
+
+
+def _header(path: Path) -> Header | None:
+    try:
+        return FileReader(path).header
+    except (OSError, NotARecordingError):
+        return None
 
 
 def _unreadable(path: Path, error: Exception, *, alone: bool) -> Part:

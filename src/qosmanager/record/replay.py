@@ -16,7 +16,7 @@ from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 from qosmanager.record.decoder import Recorded
 from qosmanager.record.differences import Difference, first_difference
-from qosmanager.record.messages import plan_bytes
+from qosmanager.record.messages import as_bytes, canonical
 from qosmanager.verify import observe, settle
 
 
@@ -44,7 +44,7 @@ def replay(cycles: Iterable[tuple[Recorded, Snapshot]]) -> Iterator[Replayed]:
         difference = None
         if recorded.before is not None:
             if last is not None and recorded.number == last + 1:
-                difference = first_difference("state", recorded.before, state)
+                difference = _difference("state", recorded.before, state)
             state = recorded.before
         try:
             replayed = _again(state, recorded, snapshot, difference)
@@ -60,8 +60,7 @@ def _again(before: State, recorded: Recorded, snapshot: Snapshot, difference: Di
     planned, assessment, plan = conclude(judge(seen, snapshot, settings), settings)
     after, overwritten = settle(seen, planned, plan, recorded.receipts, snapshot)
     outcomes += overwritten
-    if difference is None and plan_bytes(plan) != plan_bytes(recorded.plan):
-        difference = first_difference("plan", recorded.plan, plan)
+    difference = difference or _difference("plan", recorded.plan, plan)
     if difference is None and outcomes != recorded.outcomes:
         difference = first_difference("outcomes", recorded.outcomes, outcomes)
     record = CycleRecord(
@@ -78,3 +77,10 @@ def _again(before: State, recorded: Recorded, snapshot: Snapshot, difference: Di
         own=recorded.own,
     )
     return Replayed(record=record, recorded=recorded, settings=settings, before=before, difference=difference)
+
+
+def _difference(name: str, recorded: Struct, now: Struct) -> Difference | None:
+    now = canonical(now)
+    if as_bytes(now) == as_bytes(recorded):
+        return None
+    return first_difference(name, recorded, now) or Difference(name, "the same in another order", "the same in another order")
