@@ -35,14 +35,20 @@ _NOT_BACK = (Result.FAILED, Result.REFUSED)
 
 
 class Sources(Struct, frozen=True):
-    """The files that a person writes: the configuration (None: the defaults) and the workload files."""
+    """The files that a person writes: the configuration (None: the defaults), the workload files, and another configuration that is only
+    decided (None: none is)."""
 
     config: Path | None
     workloads: tuple[Path, ...]
+    shadow: Path | None = None
 
     def settings(self) -> Settings:
         """Read the configuration. Raises DocumentError."""
         return Settings() if self.config is None else read_settings(self.config)
+
+    def shadow_settings(self) -> Settings | None:
+        """Read the other configuration. Raises DocumentError."""
+        return None if self.shadow is None else read_settings(self.shadow)
 
     def rules(self) -> tuple[WorkloadRule, ...]:
         """Read all workload files. Raises DocumentError."""
@@ -50,7 +56,7 @@ class Sources(Struct, frozen=True):
 
     def marks(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return what changes when a file does: inode, size, time of change; None: it is not there."""
-        return tuple(_mark(path) for path in (*([self.config] if self.config else []), *self.workloads))
+        return tuple(_mark(path) for path in (self.config, self.shadow, *self.workloads) if path is not None)
 
 
 class ObservedSources(Sources, frozen=True):
@@ -58,6 +64,11 @@ class ObservedSources(Sources, frozen=True):
 
     def settings(self) -> Settings:
         return Sources.settings(self).observing()
+
+    def shadow_settings(self) -> Settings | None:
+        """Read the other configuration: compared with one that only observes, it observes too. Raises DocumentError."""
+        settings = Sources.shadow_settings(self)
+        return None if settings is None else settings.observing()
 
 
 class Reporter:
@@ -115,7 +126,9 @@ class Reloader:
         use_rules: Callable[[tuple[WorkloadRule, ...]], None],
         begins: Callable[[], None],
     ) -> None:
-        """`begins` is told that the files are about to be read anew, whatever comes of it."""
+        """`begins` is told that the files are about to be read anew, whatever comes of it. Set `use_shadow` where there is somebody to take
+        another configuration anew."""
+        self.use_shadow: Callable[[Settings], None] | None = None
         self._begins = begins
         self._sources = sources
         self._board = board
@@ -134,7 +147,7 @@ class Reloader:
         self.asked, self._marks = False, marks
         self._begins()
         try:
-            settings, rules = self._sources.settings(), self._sources.rules()
+            settings, rules, shadow = self._sources.settings(), self._sources.rules(), self._sources.shadow_settings()
         except DocumentError as error:
             for problem in error.problems:
                 _LOG.error(pairs("ReloadRefused", problem=problem))
@@ -142,6 +155,8 @@ class Reloader:
             return
         self._use_settings(settings)
         self._use_rules(rules)
+        if self.use_shadow is not None and shadow is not None:
+            self.use_shadow(shadow)
         _LOG.info(pairs("Reloaded", workloads=len(rules)))
         self._board.event("reloaded", "configuration", f"{len(rules)} workload declarations")
 

@@ -15,6 +15,7 @@ from qosmanager.cli.import_trace import import_trace
 from qosmanager.cli.install_service import install_service
 from qosmanager.cli.pause import pause, resume
 from qosmanager.cli.plan import plan
+from qosmanager.cli.record import record
 from qosmanager.cli.replay import replay
 from qosmanager.cli.restore import restore
 from qosmanager.cli.run import run
@@ -51,6 +52,7 @@ for command in (
     install_service,
     pause,
     plan,
+    record,
     replay,
     restore,
     resume,

@@ -35,11 +35,13 @@ from qosmanager.linux.pause_file import PauseFile
 from qosmanager.linux.service_manager import ServiceManager
 from qosmanager.model.state import State
 from qosmanager.ports import JournalError
+from qosmanager.views.beside import Beside
 from qosmanager.views.log_lines import pairs
 from qosmanager.views.plan_text import Step, plan_text
 from qosmanager.views.pods_text import pods_text
 
 if TYPE_CHECKING:
+    from qosmanager.cli.shadowing import Shadowed
     from qosmanager.http.board import Board
     from qosmanager.http.server import Server
 
@@ -50,6 +52,8 @@ Examples:
   qosmanager run --workloads /etc/qosmanager/workloads.yaml
   qosmanager run --audit-log /var/log/qosmanager/audit.log
   qosmanager run --config qos.yaml --dry-run           decide and log, change nothing
+  qosmanager run --record /var/lib/qosmanager/record    keep what every cycle saw and did, for replay
+  qosmanager run --shadow other.yaml                   what would another configuration do?
   qosmanager run --once --dry-run                      one cycle, explained, then stop
   qosmanager run --node-cgroup demo --workloads w.yaml  the node is this cgroup
 """
@@ -70,12 +74,13 @@ class Options(Struct, frozen=True, kw_only=True):
     once: bool
     record: Path | None
     record_keep: int
+    shadow: Path | None
 
     @property
     def sources(self) -> Sources:
         """What a person writes, as it is to be read."""
         kind = ObservedSources if self.dry_run else Sources
-        return kind(self.config, self.workloads)
+        return kind(self.config, self.workloads, self.shadow)
 
     @property
     def audit_path(self) -> Path | None:
@@ -118,6 +123,12 @@ class Options(Struct, frozen=True, kw_only=True):
     show_default=True,
     help="What recordings may take there; the oldest files go first.",
 )
+@click.option(
+    "--shadow",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Decide under this configuration too, act on none of it, tell what differs.",
+)
 @click.option("--dry-run", is_flag=True, help="Decide and report; write nothing and evict nobody.")
 @click.option("--once", is_flag=True, help="One cycle, explained on standard output, then stop as --on-stop says.")
 def run(**given: object) -> None:
@@ -141,6 +152,7 @@ class Wired(Struct, frozen=True):
     state: State
     signals: Signals
     tape: Tape | None
+    shadow: Settings | None
 
     def listened(self, behind: Listener, stack: ExitStack) -> Listener:
         """Put the recorder, if there is one, before a listener: nothing that fails there may hide a cycle from it."""
@@ -149,8 +161,10 @@ class Wired(Struct, frozen=True):
 
 def serve(options: Options, stack: ExitStack) -> None:
     """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
+    if options.once and options.shadow is not None:
+        raise CannotRunError("--shadow compares from cycle to cycle; --once is a single one")
     sources = options.sources
-    settings, rules = sources.settings(), sources.rules()
+    settings, rules, shadow = sources.settings(), sources.rules(), sources.shadow_settings()
     clock = LinuxClock()
     signals = Signals()
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
@@ -169,7 +183,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
     edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
-    wired = Wired(edge, measured, settings, state, signals, tape)
+    wired = Wired(edge, measured, settings, state, signals, tape, shadow)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -241,13 +255,17 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
     listener = Supervised(_audited(options, Reporter(board), stack), manager)
-    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(listener, stack))
+    shadowed = _shadowed(options, wired, listener)
+    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(shadowed or listener, stack))
 
     def use(fresh: Settings) -> None:
         wired.measured.use_settings(fresh)
         runner.use(fresh)
 
     reloader = Reloader(options.sources, board, use, wired.measured.use_rules, listener.reloading)
+    reloader.use_shadow = None if shadowed is None else shadowed.use
+    tape = wired.tape
+    board.show(lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None))
     _LOG.info(
         pairs(
             "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop
@@ -258,6 +276,14 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     manager.stopping(f"signal {number}: leaving as --on-stop {options.on_stop} says")
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state
+
+
+def _shadowed(options: Options, wired: Wired, behind: Listener) -> Shadowed | None:
+    if options.shadow is None or wired.shadow is None:
+        return None
+    from qosmanager.cli.shadowing import Shadowed  # noqa: PLC0415 - most agents have no other configuration beside them
+
+    return Shadowed(options.shadow, wired.shadow, wired.state, behind)
 
 
 def _hold_memory() -> None:

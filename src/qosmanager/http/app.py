@@ -106,7 +106,7 @@ def _status(board: Board) -> Response:
     latest = board.latest
     if latest is None:
         return _json(ErrorAnswer(NO_CYCLE.meaning), 503)
-    return _json(status(latest.record, latest.settings, board.about))
+    return _json(status(latest.record, latest.settings, board.about, board.beside))
 
 
 def _snapshot(board: Board) -> Response:

@@ -6,12 +6,14 @@ In: each finished cycle's record, and events that no record holds. Out: the late
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.http.answers import Health
 from qosmanager.model.record import CycleRecord
+from qosmanager.views.beside import Beside
 from qosmanager.views.decisions import Decisions
 from qosmanager.views.metrics import Metrics
 from qosmanager.views.reports import paused_text
@@ -38,6 +40,15 @@ class Board:
         self._settings = settings
         self._started = time.monotonic()
         self._latest: Latest | None = None
+
+    @property
+    def beside(self) -> Beside:
+        """What runs beside the cycles."""
+        return self.metrics.beside()
+
+    def show(self, beside: Callable[[], Beside]) -> None:
+        """From now on, ask this for what runs beside the cycles; asked from any thread."""
+        self.metrics.beside = beside
 
     @property
     def latest(self) -> Latest | None:

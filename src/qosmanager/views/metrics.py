@@ -22,9 +22,12 @@ from qosmanager.model.qos import LEVELS, MatrixAction, Mode, Plugin, Slo
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Node, Pod
 from qosmanager.model.state import State
+from qosmanager.views.beside import NOTHING, Beside
 from qosmanager.views.effects import Effect, effects, foreign, is_conflict
 from qosmanager.views.figures import topic
+from qosmanager.views.recording import RecordingView
 from qosmanager.views.reports import OVER_BUDGET, thrift_of
+from qosmanager.views.shadow import ShadowView
 from qosmanager.views.status import About, be_usage, starving
 
 PREFIX = "koordlet_qos_"
@@ -64,6 +67,7 @@ class Metrics(Collector):
         self._about = about
         self.settings = settings
         self._lock = Lock()
+        self.beside: Callable[[], Beside] = lambda: NOTHING
         self._record: CycleRecord | None = None
         self._cycles = 0
         self._suppressed = 0
@@ -112,6 +116,11 @@ class Metrics(Collector):
             yield from _node(record.snapshot.node)
             yield from _pods(record)
             yield from _own(record, self.settings)
+        beside = self.beside()
+        if beside.recording is not None:
+            yield from _recording(beside.recording)
+        if beside.shadow is not None:
+            yield from _shadow(beside.shadow)
 
     def _acted(self, effect: Effect, record: CycleRecord) -> None:
         action = effect.action
@@ -279,3 +288,35 @@ def _own(record: CycleRecord, settings: Settings) -> Iterator[Metric]:
         for each in Mode:
             mode.add_metric([plugin.value, each.value], float(settings.mode(plugin) is each))
     yield mode
+
+
+def _recording(recording: RecordingView) -> Iterator[Metric]:
+    yield from _gauge("recording", "1 while cycles are recorded, 0 once that has failed.", not recording.stopped)
+    for name, help_, value in (
+        ("recorded_cycles", "Cycles that are recorded on disk since the start.", recording.cycles),
+        ("recorded_bytes", "Bytes of recordings written since the start.", recording.bytes),
+        ("record_lost_cycles", "Cycles that were not recorded because the disk did not keep up.", recording.lost),
+    ):
+        yield _counter(name, help_, (), [((), value)])
+
+
+def _shadow(shadow: ShadowView) -> Iterator[Metric]:
+    if shadow.level:
+        level = GaugeMetricFamily(
+            f"{PREFIX}shadow_level", "1 at the level at which the other configuration would hold BE.", labels=["level"]
+        )
+        for each in LEVELS:
+            level.add_metric([each.value], float(each.value == shadow.level))
+        yield level
+    yield from _gauge("shadow_be_cpu_limit_cores", "CPU limit for all BE together under the other configuration.", shadow.be_limit)
+    yield from _gauge("shadow_differs", "1 while the other configuration decides otherwise.", bool(shadow.differences))
+    yield from _gauge("shadow_failed", "1 when the other configuration is not decided any more.", bool(shadow.failure))
+    for name, help_, value in (
+        ("shadow_cycles", "Cycles that the other configuration was decided in.", shadow.cycles),
+        ("shadow_differing_cycles", "Cycles in which the other configuration decided otherwise.", shadow.differing),
+        ("shadow_suppress", "Times the other configuration would have set the CPU limit of BE.", shadow.limits),
+        ("shadow_burst", "CPU limits of LS pods that the other configuration would have raised.", shadow.bursts),
+    ):
+        yield _counter(name, help_, (), [((), value)])
+    evicted = [((plugin.value,), shadow.evictions.get(plugin.value, 0)) for plugin in _EVICT_REASONS]
+    yield _counter("shadow_evict", "BE pods that the other configuration would have evicted.", ("plugin",), evicted)

@@ -16,9 +16,12 @@ from qosmanager.model.qos import Plugin, QoS
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import State
+from qosmanager.views.beside import NOTHING, Beside
 from qosmanager.views.effects import amount, effects, subject
 from qosmanager.views.figures import iso, rounded
 from qosmanager.views.judgement import AssessmentView, assessment_view
+from qosmanager.views.recording import RecordingView
+from qosmanager.views.shadow import ShadowView
 
 STARVING_AFTER = 600.0  # seconds BE is held at the floor (section 5.4)
 
@@ -114,9 +117,11 @@ class Status(Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()  # in force, with durations in seconds
     own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
     resources: Resources | None = None  # what the node has and for whom: cores, bytes
+    recording: RecordingView | None = None  # null: nobody records
+    shadow: ShadowView | None = None  # what another configuration would do; null: none is asked
 
 
-def status(record: CycleRecord, settings: Settings, about: About) -> Status:
+def status(record: CycleRecord, settings: Settings, about: About, beside: Beside = NOTHING) -> Status:
     """Return the present state of the node and of the agent."""
     snapshot = record.snapshot
     return Status(
@@ -144,6 +149,8 @@ def status(record: CycleRecord, settings: Settings, about: About) -> Status:
         settings=settings,
         own=record.own,
         resources=record.plan.resources,
+        recording=beside.recording,
+        shadow=beside.shadow,
     )
 
 
