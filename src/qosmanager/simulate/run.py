@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge, run_cycle
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
+from qosmanager.ports import Readings
 from qosmanager.simulate.curve import TICK
 from qosmanager.simulate.hands import SimulatedHands
 from qosmanager.simulate.load import Loaded
@@ -69,8 +70,11 @@ class Cycle(Struct, frozen=True, kw_only=True):
     record: CycleRecord | None = None
 
 
-def managed(loaded: Loaded, settings: Settings, seed: int) -> Iterator[Cycle]:
-    """Run with the agent."""
+Wrap = Callable[[Readings], Readings]
+
+
+def managed(loaded: Loaded, settings: Settings, seed: int, wrap: Wrap = lambda readings: readings) -> Iterator[Cycle]:
+    """Run with the agent. `wrap`: puts something between what it measures and what it decides on, as recording does."""
     node, epoch = _node(loaded, seed)
     hands = SimulatedHands(node)
     groups = SimulatedGroups(node)
@@ -83,7 +87,7 @@ def managed(loaded: Loaded, settings: Settings, seed: int) -> Iterator[Cycle]:
         latencies=SimulatedLatencies(node),
         own_limit=groups.own_limit,
     )
-    edge = Edge(Sampler(sources, settings), hands, clock)
+    edge = Edge(wrap(Sampler(sources, settings)), hands, clock)
     state = State()
     observer = Observer(node)
     for number, ticks in enumerate(_cycles(loaded, settings), 1):
