@@ -28,6 +28,7 @@ _TIMES = "a time such as 2026-11-29T20:15:03Z, 20:15:03 (UTC, on the recording's
 
 
 @click.command(
+    short_help="Decide what was recorded again.",
     epilog="""\b
 Examples:
   qosmanager replay /var/lib/qosmanager/record           all of it: are the plans the same?
