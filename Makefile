@@ -35,7 +35,7 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is older than 3.11; set PYTHON=/path/to/python3.11 or later" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
-	@echo "setting up $(VENV) (once, about half a minute)"
+	@echo "setting up $(VENV) (once, a minute or so)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
