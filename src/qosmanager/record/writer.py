@@ -38,13 +38,19 @@ class Writer:
     def __init__(self, place: Directory, bounds: Bounds) -> None:
         self.directory: Path = place.path
         self.cycles = 0  # flushed
-        self.written = 0  # bytes
+        self._ended = 0  # bytes of the files before the present one
         self._place = place
         self._bounds = bounds
         self._file: FileWriter | None = None
         self._encoder = Encoder()
         self._began = self._flushed = self._synced = 0.0
         self._waiting = 0  # cycles that are not flushed
+
+    @property
+    def written(self) -> int:
+        """Return the bytes of all files of this run."""
+        file = self._file
+        return self._ended + (file.size if file is not None else 0)
 
     def rests(self) -> float | None:
         """Return in how many seconds to flush; None: there is nothing to."""
@@ -64,11 +70,9 @@ class Writer:
         file, now = self._file, time.monotonic()
         if file is None:
             return
-        before = file.size
         file.flush()
         if not file.is_there:
             raise OSError(None, f"{file.path} was removed")
-        self.written += file.size - before
         self.cycles += self._waiting
         self._waiting, self._flushed = 0, now
         if now - self._synced >= self._bounds.sync:
@@ -77,30 +81,32 @@ class Writer:
 
     def close(self) -> None:
         """End the last file."""
-        if self._file is not None:
-            self.flush()
-            self._file.close()
-            self._file = None
+        self._end()
         self._place.close()
 
     def abandon(self) -> None:
         """Let the last file go as it is."""
         if self._file is not None:
             self._file.abandon()
+            self._ended += self._file.size
             self._file = None
         self._place.close()
+
+    def _end(self) -> None:
+        file = self._file
+        if file is not None:
+            self.flush()
+            file.close()
+            self._file = None
+            self._ended += file.size
 
     def _open(self, wall: float) -> FileWriter:
         now, file, bounds = time.monotonic(), self._file, self._bounds
         if file is not None and file.size < bounds.of_one_file and now - self._began < bounds.file_seconds:
             return file
-        if file is not None:
-            self.flush()
-            file.close()
-            self._file = None
+        self._end()
         self._place.keep(bounds.total - bounds.of_one_file)
         self._file = fresh = self._place.begin(Header(version=__version__, begun=wall))
-        self.written += fresh.size
         self._encoder = Encoder()
         self._began = self._flushed = self._synced = now
         return fresh
