@@ -29,18 +29,22 @@ PLACEMENT = Placement(workloads={"shop/api": Workload(name="api", namespace="sho
 
 
 def readings(count: int):
-    """A node under a surge: a slow service, batch work of which one pod comes and goes, a new service half way."""
+    """A story: a service throttled by its own limit, from cycle 30 on a surge that batch work has to make room for, from 110 on memory that
+    runs out; batch pods come and go, and half way a new service."""
     for number in range(count):
         wave = (number * 7919 % 100) / 100
+        calm, short = number < 30, number >= 110
+        api = {"usage": 3.0 + wave, "request": 2.0, "limit": 4.0, "throttled": 0.1 * wave}
         pods = [
-            slow("api", usage=3.0 + wave, request=2.0, limit=4.0, throttled=0.1 * wave, median=0.05, trend=3.3 * wave, rss=GIB + number),
-            be("etl", usage=6.0 * wave, rss=2 * GIB + 4096 * number, observed=PodObserved(io_read=1e6 * wave)),
+            slow("api", **api, p99=0.02 if calm else 0.3, median=0.05, trend=3.3 * wave, rss=GIB + number),
+            be("etl", usage=(2.0 if calm else 6.0) * wave, rss=2 * GIB + 4096 * number, observed=PodObserved(io_read=1e6 * wave)),
         ]
         if number % 5 != 3:
             pods.append(be("scan", usage=4.1 + wave / 3, usage_mean=4.0, rss=GIB, created=float(number // 5)))
         if number > count // 2:
             pods.insert(0, ls("web", qos=QoS.LSR, usage=None if number % 7 == 0 else 0.3 * wave, request=1.0))
-        node = {"cpu_usage": 14.0 + wave, "load1": 20 * wave, "memory_total": 64 * GIB, "memory_available": 20 * GIB - number * 12_345}
+        available = GIB if short else 20 * GIB - number * 12_345
+        node = {"cpu_usage": (9.0 if calm else 14.0) + wave, "load1": 20 * wave, "memory_total": 64 * GIB, "memory_available": available}
         reading = snapshot(*pods, time=NOW + 1.0003 * number, node_age=0.0017 * wave, **node)
         yield replace(reading, missing={} if number % 3 else {"node.net_util": f"no link {number % 2}"})
 
@@ -85,7 +89,7 @@ def written(directory: Path, cycles: list[Taken], bounds: Bounds | None = None) 
     for cycle in cycles:
         writer.add(cycle)
     writer.close()
-    return sorted(directory.iterdir())[-1]
+    return max(directory.iterdir())
 
 
 def follow_each_other(cycles: list[Taken]) -> bool:

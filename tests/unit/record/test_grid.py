@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from builders import GIB, be, ls, snapshot
 from qosmanager.model.snapshot import PodObserved
 from qosmanager.model.workload import Placement
-from qosmanager.record.grid import CPU, LATENCY, MEMORY, NODE, OBSERVED, Quantiser, QuantisedReadings
+from qosmanager.record.grid import CPU, LATENCY, MEMORY, NODE, OBSERVED, QuantisedReadings, Quantiser
 from worlds import snapshots
 
 

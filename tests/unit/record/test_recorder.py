@@ -155,7 +155,7 @@ def test_a_disk_that_does_not_keep_up_loses_cycles_and_what_follows_can_be_decid
         recorder.cycle_done(cycle.record, SETTINGS)  # nobody writes yet, as with a disk that hangs
     assert recorder.view().lost == 20
     recorder.start()
-    until(lambda: recorder._jobs.empty())
+    until(recorder._jobs.empty)
     for cycle in cycles[50:]:
         recorder.cycle_done(cycle.record, SETTINGS)
     recorder.close()
