@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.cli.signals import Signals
-from qosmanager.config.parse import read_settings
+from qosmanager.config.parse import load_settings
 from qosmanager.config.settings import Settings
-from qosmanager.documents.files import read_text
+from qosmanager.documents.files import read_kept_text
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.workloads import load_workloads
 from qosmanager.engine.runner import Runner
@@ -44,15 +44,15 @@ class Sources(Struct, frozen=True):
 
     def settings(self) -> Settings:
         """Read the configuration. Raises DocumentError."""
-        return Settings() if self.config is None else read_settings(self.config)
+        return Settings() if self.config is None else _read_settings(self.config)
 
     def shadow_settings(self) -> Settings | None:
         """Read the other configuration. Raises DocumentError."""
-        return None if self.shadow is None else read_settings(self.shadow)
+        return None if self.shadow is None else _read_settings(self.shadow)
 
     def rules(self) -> tuple[WorkloadRule, ...]:
         """Read all workload files. Raises DocumentError."""
-        return tuple(rule for path in self.workloads for rule in load_workloads(read_text(path), str(path)))
+        return tuple(rule for path in self.workloads for rule in load_workloads(read_kept_text(path), str(path)))
 
     def marks(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return what changes when a file does: inode, size, time of change; None: it is not there."""
@@ -225,6 +225,10 @@ def _log_receipts(event: str, receipts: tuple[Receipt, ...]) -> None:
             _LOG.log(Severity.WARNING, pairs(event, target=receipt.target, result=receipt.result.value, detail=receipt.detail))
     if receipts:  # a run that wrote nothing, such as a dry one, has nothing to tell
         _LOG.info(pairs(event, files=len(receipts), back=back))
+
+
+def _read_settings(path: Path) -> Settings:
+    return load_settings(read_kept_text(path), str(path))
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:

@@ -1,34 +1,69 @@
-"""A user's file as text. In: a path, or standard input. Out: text, or DocumentError: never an OSError or a decoding error."""
+"""A user's file as text. In: a path, or standard input. Out: text, or DocumentError: never an OSError or a decoding error.
+
+A pipe is waited for, but not for ever: one that nobody writes to would hold whoever reads it up without a word.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 from pathlib import Path
 
 from qosmanager.documents.problem import DocumentError, Problem
 from qosmanager.documents.tree import LARGEST
 
 STANDARD_INPUT = "<stdin>"
+_PATIENCE = 5.0  # seconds that a pipe may be silent
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text."""
-    return _read(path, str(path))
+    """Return the file's text; that of a pipe when it is closed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            data = _content(descriptor)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _refusal(error, str(path)) from None
+    return decode(data, str(path))
+
+
+def read_kept_text(path: Path) -> str:
+    """Return the text of a file that is read again and again; a pipe, which is read once, is refused."""
+    if path.is_fifo():
+        raise _refusal(OSError("it is a pipe, and is to be read again whenever it changes; a regular file is needed"), str(path))
+    return read_text(path)
 
 
 def read_standard_input() -> str:
     """Return what is piped in, up to its end."""
-    return _read(0, STANDARD_INPUT)
-
-
-def _read(target: Path | int, source: str) -> str:
     try:
-        with open(target, "rb", closefd=isinstance(target, Path)) as file:
-            data = file.read(LARGEST + 1)  # one more than allowed: the parser then refuses it, and /dev/zero ends
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        message = f"cannot be read: {reason[:1].lower()}{reason[1:]}"
-        raise DocumentError([Problem(source=source, line=None, message=message)]) from None
-    return decode(data, source)
+        with open(0, "rb", closefd=False) as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise _refusal(error, STANDARD_INPUT) from None
+    return decode(data, STANDARD_INPUT)
+
+
+def _content(descriptor: int) -> bytes:
+    data = b""
+    ready = select.poll()  # not select(2), which knows the first 1024 descriptors only
+    ready.register(descriptor, select.POLLIN)
+    # One byte more than allowed: the parser then refuses it, and /dev/zero ends.
+    while len(data) <= LARGEST:
+        if not ready.poll(_PATIENCE * 1000):
+            raise TimeoutError(f"nothing has come out of it for {_PATIENCE:.0f} s")
+        part = os.read(descriptor, LARGEST + 1 - len(data))
+        if not part:
+            break
+        data += part
+    return data
+
+
+def _refusal(error: OSError | ValueError, source: str) -> DocumentError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return DocumentError([Problem(source=source, line=None, message=f"cannot be read: {reason[:1].lower()}{reason[1:]}")])
 
 
 def decode(data: bytes, source: str) -> str:

@@ -17,11 +17,13 @@ from typing import Self
 
 import uvicorn
 from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qosmanager.http.app import create_app, is_loopback
 from qosmanager.http.board import Board
 
 STOP_WITHIN = 3.0  # seconds
+MOST_CONNECTIONS = 64
 
 
 class ListenError(Exception):
@@ -41,7 +43,7 @@ class Listen(Struct, frozen=True):
             return None
         host, colon, port = text.rpartition(":")
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        if not colon or not bare or (":" in bare) != host.startswith("["):
+        if not colon or not bare or "[" in bare or "]" in bare or (":" in bare) != host.startswith("["):
             raise ListenError(f"--listen {text!r}: expected HOST:PORT, [IPV6]:PORT or off")
         if not (port.isascii() and port.isdigit() and int(port) <= 65535):
             raise ListenError(f"--listen {text!r}: the port is {port!r}, allowed are 0 (any free one) to 65535")
@@ -72,6 +74,22 @@ class _CalmServer(uvicorn.Server):
                 self._loop.call_soon_threadsafe(self._told.set)
 
 
+class _Connection(H11Protocol):
+    """One of at most 64: where one more comes, the oldest is dropped, for every answer takes milliseconds.
+
+    Refusing the new one instead would let clients that connect and say nothing keep a probe of /healthz out.
+    """
+
+    since = 0.0  # when it came, on the loop's clock
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        others = [each for each in self.connections if isinstance(each, _Connection) and each is not self]
+        if len(others) >= MOST_CONNECTIONS:
+            min(others, key=lambda each: each.since).transport.abort()
+
+
 class Server:
     """Serves from `start` to `stop`; also a context manager."""
 
@@ -82,7 +100,7 @@ class Server:
         self._server = _CalmServer(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=_Connection,
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
@@ -93,7 +111,6 @@ class Server:
                 server_header=False,
                 timeout_keep_alive=5,
                 timeout_graceful_shutdown=1,
-                limit_concurrency=64,
             )
         )
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)

@@ -7,9 +7,11 @@ a small file of what is under way, from which a successor finishes what a kill c
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import queue
+import stat
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -128,7 +130,7 @@ class AuditLog:
             self._complain(error)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        return _regular(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o640))
 
     def _complain(self, error: OSError) -> None:
         """Say once what is wrong, until it works again or something else is."""
@@ -152,7 +154,15 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        for line in file:
+    with open(_regular(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)), "rb") as file:
+        while line := file.readline(LARGEST):
             if line.endswith(b"\n") and line != b"\n":
                 yield line[:-1]
+
+
+def _regular(descriptor: int) -> int:
+    """Return the descriptor of a regular file. OSError for any other, which is closed: it may take lines for ever, or give them."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return descriptor

@@ -6,6 +6,9 @@ replaces it whole, so a file that is there is complete.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 
 import msgspec
@@ -49,7 +52,9 @@ class KubeletCpus:
         return self._known
 
     def _read(self) -> CpuGrants:
-        with self._path.open("rb") as file:
+        with open(self._path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "is not a regular file")  # a pipe would hold the cycle up
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(f"longer than {LARGEST} bytes")

@@ -1,5 +1,7 @@
 """When files are taken anew (specification, section 6)."""
 
+import os
+
 import pytest
 
 from qosmanager.cli.daemon import Reloader, Sources
@@ -78,5 +80,13 @@ def test_a_refused_file_changes_nothing_of_either_and_is_told_once(agent):
     agent.workloads.write_text(WORKLOADS.replace("name: api", "name: web"))
     agent.config.write_text("qosManager: {syncPeriod: never}")
     for _ in range(4):
+        agent.reloader.look()
+    assert (agent.periods, agent.pods, agent.board.kinds) == ([], [], ["reload_refused"])
+
+
+def test_a_configuration_that_becomes_a_pipe_does_not_hold_the_agent_up(agent):
+    agent.config.unlink()
+    os.mkfifo(agent.config)
+    for _ in range(3):
         agent.reloader.look()
     assert (agent.periods, agent.pods, agent.board.kinds) == ([], [], ["reload_refused"])

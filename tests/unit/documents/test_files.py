@@ -1,6 +1,9 @@
+import os
+import threading
+
 import pytest
 
-from qosmanager.documents.files import decode, read_text
+from qosmanager.documents.files import decode, read_kept_text, read_text
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.tree import LARGEST
 
@@ -38,3 +41,25 @@ def test_an_endless_file_ends(tmp_path):
     path = tmp_path / "zero"
     path.symlink_to("/dev/zero")
     assert len(read_text(path)) == LARGEST + 1
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"a: 1\n" * 50_000,))  # more than a pipe holds at once
+    writer.start()
+    assert read_text(path) == "a: 1\n" * 50_000
+    writer.join()
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for_without_an_end(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert problem_of(tmp_path / "pipe").endswith("cannot be read: nothing has come out of it for 5 s")
+
+
+def test_what_is_read_again_and_again_is_no_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(DocumentError, match="a regular file is needed"):
+            read_kept_text(tmp_path / name)

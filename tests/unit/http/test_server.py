@@ -1,14 +1,14 @@
 import http.client
 import json
 import socket
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.http.board import Board
-from qosmanager.http.server import Listen, ListenError, Server
+from qosmanager.http.server import MOST_CONNECTIONS, Listen, ListenError, Server
 from qosmanager.model.actions import Result
 from qosmanager.model.snapshot import Node, Snapshot
 from qosmanager.views.status import About
@@ -186,3 +186,20 @@ def test_listen_is_read(text, expected):
 def test_a_listen_that_means_nothing_is_refused(text):
     with pytest.raises(ListenError, match="--listen"):
         Listen.parse(text)
+
+
+@pytest.mark.parametrize("text", ["[::1", "[::1:80", "a]:80", "[[::1]]:80"])
+def test_brackets_that_do_not_match_are_told_at_once_and_looked_up_nowhere(text):
+    with pytest.raises(ListenError, match=r"expected HOST:PORT, \[IPV6\]:PORT or off"):
+        Listen.parse(text)
+
+
+def test_clients_that_say_nothing_keep_nobody_out(board):
+    with Server(board, LOOPBACK) as server, ExitStack() as silent:
+        address = server.listen.host, server.listen.port
+        crowd = [silent.enter_context(closing(socket.create_connection(address, timeout=5))) for _ in range(MOST_CONNECTIONS)]
+        crowd[1].sendall(b"GET /status HTTP/1.1\r\nHost: loc")  # one says half of it
+        with closing(http.client.HTTPConnection(*address, timeout=5)) as probe:
+            probe.request("GET", "/healthz")
+            assert probe.getresponse().status == 200
+        assert crowd[0].recv(1) == b""  # the oldest has made room

@@ -87,3 +87,18 @@ def test_a_link_in_its_place_is_not_followed(path, tmp_path):
 def test_no_log_is_an_error_for_its_reader(path):
     with pytest.raises(FileNotFoundError):
         list(lines_of(path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_refused_by_its_reader_at_once(path, make):
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(OSError, match="is not a regular file"):
+        list(lines_of(path))
+
+
+def test_a_pipe_in_its_place_is_refused_at_the_start(path):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is not a regular file"):
+        AuditLog(path, path.parent / "evictions.json").start()

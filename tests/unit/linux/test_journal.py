@@ -178,6 +178,14 @@ def test_own_directory_that_is_open_to_others_is_closed(tmp_path, names):
     assert own.stat().st_mode & 0o7777 == 0o700
 
 
+def test_journal_that_is_too_large_is_refused_unread(journal):
+    prepare_directory(journal.path.parent)
+    with journal.path.open("wb") as file:
+        file.truncate(300 << 20)  # takes no room on the disk
+    with pytest.raises(JournalError, match="larger than 64 MiB"):
+        journal.load()
+
+
 def test_journal_that_is_a_pipe_is_refused_at_once(journal):
     prepare_directory(journal.path.parent)
     os.mkfifo(journal.path)

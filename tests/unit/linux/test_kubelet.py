@@ -87,3 +87,8 @@ def test_no_file_says_so(path):
 def test_a_directory_in_its_place(path):
     path.mkdir()
     assert "Is a directory" in KubeletCpus(path).grants().problem
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(path):
+    os.mkfifo(path)
+    assert "is not a regular file" in KubeletCpus(path).grants().problem
