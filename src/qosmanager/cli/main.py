@@ -22,6 +22,7 @@ from qosmanager.cli.run import run
 from qosmanager.cli.simulate import simulate
 from qosmanager.cli.status import status, top
 from qosmanager.cli.uninstall import uninstall
+from qosmanager.cli.whatif import whatif
 
 
 @click.group(
@@ -61,5 +62,6 @@ for command in (
     status,
     top,
     uninstall,
+    whatif,
 ):
     main.add_command(command)

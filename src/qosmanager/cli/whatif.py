@@ -1,0 +1,212 @@
+"""`qosmanager whatif`: the demand of a recording under another configuration (docs/record.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from qosmanager.cli.console import console
+from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.recording import opened, tell_damages
+from qosmanager.config.parse import read_settings
+from qosmanager.config.settings import Settings
+from qosmanager.documents.quantities import shown_duration
+from qosmanager.views.figures import iso, rounded
+
+if TYPE_CHECKING:
+    from qosmanager.record.reader import Recording
+    from qosmanager.simulate.tally import Totals
+    from qosmanager.whatif.compare import Measured, Outcome
+    from qosmanager.whatif.demand import Observed
+
+_NUMBERS = 400_000  # of demand that are kept: a long recording of many pods is looked at in longer steps
+_SHORTEST = 5.0  # seconds of a step: the model draws a queue's fluctuations itself, they must not be counted twice
+_REDRAWN = 200  # cycles
+
+Figure = Callable[["Totals"], float | None]
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What is shown: the recording, what was measured in it, what came of each configuration."""
+
+    path: Path
+    observed: Any
+    measured: Any
+    outcomes: tuple[Any, ...]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  qosmanager whatif /var/lib/qosmanager/record --config other.yaml
+  qosmanager whatif record --config other.yaml --output json | jq .runs"""
+)
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.option("--config", type=click.Path(path_type=Path), required=True, help="The other configuration (qosManager: ...).")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or as data.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What the simulator draws chance from.")
+def whatif(recording: Path, config: Path, output: str, seed: int) -> None:
+    """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
+
+    What the pods wanted is taken from what they used, waited for and were throttled by. Where batch was held back, that is known only
+    within bounds: each configuration is run with the least and with the most it may have wanted, and each figure is a range. The recorded
+    configuration is simulated too: how far it is from what was measured is the model's own error. docs/record.md tells what the model
+    leaves out.
+
+    Exit code: 0 done; 2 wrong usage, or no recording.
+    """
+    other = read_settings(config)
+    told = _run(recording, other, config.name, seed)
+    if output == "json":
+        click.echo(json.dumps(_document(told), indent=2, ensure_ascii=False))
+    else:
+        _show(told)
+
+
+def _run(path: Path, other: Settings, name: str, seed: int) -> Told:
+    tape = opened(path)
+    from qosmanager.record.replay import CannotDecideError  # noqa: PLC0415 - the other commands need neither recordings nor a simulator
+    from qosmanager.whatif.compare import compare  # noqa: PLC0415
+
+    errors = Console(stderr=True)
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        try:
+            observed, measured = _read(tape, progress)
+        except CannotDecideError as error:
+            raise CannotRunError(f"{path}: {error}") from None
+        # A dictionary: under a name of its own, for OTHER may be what was recorded.
+        configurations = {"as recorded": observed.settings, name if name != "as recorded" else f"./{name}": other}
+        task = progress.add_task("simulating", total=4 * observed.seconds)
+        passed = _Passed(progress, task)
+        outcomes = compare(observed, configurations, seed, lambda _, __, cycle: passed.add(cycle.truth.seconds))
+    tell_damages(tape)
+    return Told(path=path, observed=observed, measured=measured.totals(observed), outcomes=outcomes)
+
+
+class _Passed:
+    """Moves a bar, not at each cycle."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+        self._count = 0
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._count += 1
+        self._seconds += seconds
+        if self._count % _REDRAWN == 0:
+            self._progress.update(self._task, completed=self._seconds)
+
+
+def _read(tape: Recording, progress: Progress) -> tuple[Observed, Measured]:
+    """Read the recording twice: who is in it, then what they wanted."""
+    from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
+    from qosmanager.whatif.compare import Measured  # noqa: PLC0415
+    from qosmanager.whatif.demand import Observer  # noqa: PLC0415
+
+    task = progress.add_task("reading", total=2 * tape.size)
+    pods: set[str] = set()
+    cycles, kubernetes, first, last, settings = 0, False, math.inf, -math.inf, None
+    for outline in tape.outlines():
+        pods.update(outline.places.pods)
+        kubernetes |= outline.places.kubelet_owned
+        first, last, settings = min(first, outline.wall), max(last, outline.wall), outline.settings
+        cycles += 1
+        if cycles % _REDRAWN == 0:
+            progress.update(task, completed=tape.read)
+    if settings is None or last <= first:
+        raise CannotRunError(f"{tape.path}: there are no two whole cycles in it")
+    period = (last - first) / max(1, cycles - 1)
+    observer = Observer(max(period, _SHORTEST, math.ceil((last - first) * len(pods) / _NUMBERS)))
+    measured = Measured(pods, settings)
+    for number, each in enumerate(replay(tape.cycles())):
+        held = None if each.before.be_observed else each.before.be_limit
+        observer.add(each.record, each.settings, held)
+        measured.add(each.record)
+        if number % _REDRAWN == 0:
+            progress.update(task, completed=tape.size + tape.read)
+    progress.update(task, completed=2 * tape.size)
+    return observer.observed(kubernetes=kubernetes), measured
+
+
+_FIGURES: tuple[tuple[str, str, Figure, str], ...] = (
+    ("p99_median_ms", "LS p99 ms, median second", lambda each: None if each.median_p99 is None else each.median_p99 * 1000, ".0f"),
+    ("p99_worst_ms", "LS p99 ms, worst second", lambda each: None if each.worst_p99 is None else each.worst_p99 * 1000, ".0f"),
+    ("over_slo_seconds", "seconds above an SLO", lambda each: each.over_slo, ".0f"),
+    ("within_slo_percent", "pods inside their SLO, percent of the time", lambda each: each.within_slo, ".2f"),
+    ("be_core_hours", "BE core-hours", lambda each: each.be_core_hours, ".3g"),
+    ("node_use_cores", "node use, cores", lambda each: each.node_use, ".2f"),
+    ("evictions", "evictions", lambda each: each.evictions, ".0f"),
+    ("oom_kills", "kills by the kernel", lambda each: each.oom_kills, ".0f"),
+    ("reversals", "reversals of the BE limit", lambda each: each.reversals, ".0f"),
+)
+
+
+def _show(told: Told) -> None:
+    here, observed = console(), told.observed
+    here.print(
+        f"[bold]{told.path}[/bold]: {shown_duration(round(observed.seconds))} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
+        f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for title in ("measured", *(f"{outcome.name}, simulated" for outcome in told.outcomes)):
+        table.add_column(title, justify="right")
+    for key, name, figure, form in _FIGURES:
+        # The kernel's own kills are in no recording.
+        measured = "-" if key == "oom_kills" else _cell(figure(told.measured), form)
+        table.add_row(name, measured, *(_range(outcome, figure, form) for outcome in told.outcomes))
+    here.print(table)
+    for line in _notes(told):
+        here.print(line, style="dim", highlight=False)
+
+
+def _notes(told: Told) -> Iterator[str]:
+    yield "a to b: with the least, and with the most, that batch may have wanted while it was held back"
+    yield "measured beside `as recorded, simulated`: the model's own error; compare simulated with simulated"
+    if told.observed.settings_changed:
+        yield f"the configuration changed {told.observed.settings_changed} times; `as recorded` is the last one, throughout"
+    if not told.observed.has_slo:
+        yield "no service of the recording has both an SLO and a measured p99: what it means for latency is not told"
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _range(outcome: Outcome, figure: Figure, form: str) -> str:
+    ends = [value for value in (figure(outcome.low), figure(outcome.high)) if value is not None]
+    if not ends:
+        return "-"
+    low, high = format(min(ends), form), format(max(ends), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _document(told: Told) -> dict[str, Any]:
+    observed = told.observed
+    return {
+        "recording": str(told.path),
+        "begun": iso(observed.begun),
+        "seconds": round(observed.seconds, 1),
+        "cpus": observed.cpus,
+        "pods": len(observed.pods),
+        "step_seconds": round(observed.step, 3),
+        "configuration_changes": observed.settings_changed,
+        "measured": _values(told.measured) | {"oom_kills": None},
+        "runs": {outcome.name: {"low": _values(outcome.low), "high": _values(outcome.high)} for outcome in told.outcomes},
+    }
+
+
+def _values(totals: Totals) -> dict[str, Any]:
+    return {key: None if value is None else rounded(value) for key, _, figure, _ in _FIGURES for value in [figure(totals)]}

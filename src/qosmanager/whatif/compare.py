@@ -1,0 +1,107 @@
+"""Runs a recording's demand under several configurations (docs/record.md). In: what was observed. Out: totals side by side.
+
+Each configuration is run for both bounds of the demand, so that each figure is a range; and the recorded configuration is run too, so that
+the model's own error is to be seen beside what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from qosmanager.config.settings import Settings
+from qosmanager.model.qos import QoS
+from qosmanager.model.record import CycleRecord
+from qosmanager.simulate.load import Loaded
+from qosmanager.simulate.run import Cycle, ServiceTruth, Truth, managed
+from qosmanager.simulate.scenario import Machine, Scenario, WorkloadSpec
+from qosmanager.simulate.tally import Tally, Totals
+from qosmanager.whatif.demand import Observed
+from qosmanager.whatif.rebuild import Bound, rebuild
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """One configuration: what the run with the low and with the high demand came to."""
+
+    name: str
+    low: Totals
+    high: Totals
+
+
+Watcher = Callable[[str, Bound, Cycle], None]
+"""Is told of each simulated cycle: the configuration's name, the bound, the cycle."""
+
+
+def compare(observed: Observed, configurations: dict[str, Settings], seed: int, watch: Watcher) -> tuple[Outcome, ...]:
+    """Run each configuration, by its name."""
+    outcomes = []
+    for name, settings in configurations.items():
+        totals = {}
+        for bound in Bound:
+            loaded = rebuild(observed, bound)
+            tally = Tally(loaded, settings)
+            for cycle in managed(loaded, settings, seed):
+                tally.add(cycle)
+                watch(name, bound, cycle)
+            totals[bound] = tally.totals(has_slo=observed.has_slo)
+        outcomes.append(Outcome(name=name, low=totals[Bound.LOW], high=totals[Bound.HIGH]))
+    return tuple(outcomes)
+
+
+class Measured:
+    """The recording itself, added up by the rules of a simulated run."""
+
+    def __init__(self, pods: Iterable[str], settings: Settings) -> None:
+        """`pods`: keys of all that appear in it."""
+        self._known = frozenset(pods)
+        self._tally = Tally(_named(self._known), settings)
+        self._begun: float | None = None
+        self._last = 0.0
+
+    def add(self, record: CycleRecord) -> Cycle | None:
+        """Take one cycle in and return it as the simulator would tell it; None for one without a length: the first, or a clock set back."""
+        if self._begun is None:
+            self._begun = record.wall
+        now, before = record.wall - self._begun, self._last
+        if now <= before:
+            return None
+        self._last = now
+        cycle = Cycle(truth=_truth(record, now, now - before, self._known), record=record)
+        self._tally.add(cycle)
+        return cycle
+
+    def totals(self, observed: Observed) -> Totals:
+        """Return what it came to. There is at least one cycle with a length."""
+        return self._tally.totals(has_slo=observed.has_slo)
+
+
+def _named(pods: Iterable[str]) -> Loaded:
+    """Return a scenario that only names the pods."""
+    specs = (WorkloadSpec(namespace=key.partition("/")[0], name=key.partition("/")[2], qos=QoS.LS) for key in sorted(pods))
+    return Loaded(name="", scenario=Scenario(about="", duration=1.0, node=Machine(cpus=1), workloads=tuple(specs)))
+
+
+def _truth(record: CycleRecord, now: float, seconds: float, known: frozenset[str]) -> Truth:
+    snapshot, state = record.snapshot, record.state
+    used = dict.fromkeys(QoS, 0.0)
+    for pod in snapshot.pods:
+        used[pod.qos] += pod.cpu.usage or 0.0
+    services = tuple(
+        ServiceTruth(pod.key, 0.0, 0.0, pod.latency.median, pod.latency.p99, pod.latency.slo)
+        for pod in snapshot.pods
+        if pod.latency.p99 is not None and pod.key in known
+    )
+    return Truth(
+        time=now,
+        seconds=seconds,
+        node_cpu=snapshot.node.cpu_usage or 0.0,
+        ls_cpu=used[QoS.LS] + used[QoS.LSR] + used[QoS.LSE],
+        be_cpu=used[QoS.BE],
+        be_pods=sum(pod.qos is QoS.BE for pod in snapshot.pods),
+        be_limit=None if state.be_observed else state.be_limit,
+        memory_available=snapshot.node.memory_available or 0,
+        services=services,
+        bursts={burst.pod: burst.limit for burst in state.bursts if not burst.observed},
+        happenings=(),
+    )

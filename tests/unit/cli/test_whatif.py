@@ -1,0 +1,93 @@
+"""What-if on a recording whose other side is known: it was simulated, so the other configuration can be run on the true demand."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("backports.zstd", reason="the extra `record` is not installed: backports.zstd is missing")
+
+from qosmanager.cli.main import main
+from qosmanager.config.parse import read_settings
+from qosmanager.config.settings import Settings
+from qosmanager.model.state import State
+from qosmanager.record.directory import Directory
+from qosmanager.record.encoder import Taken
+from qosmanager.record.grid import QuantisedReadings
+from qosmanager.record.writer import Bounds, Writer
+from qosmanager.simulate.load import load
+from qosmanager.simulate.run import managed
+from qosmanager.simulate.tally import Tally
+
+SCENARIO = """
+about: A service that surges beside greedy batch.
+duration: 90s
+node: {cpus: 8, memory: 32Gi, system_cpu: 0.2}
+workloads:
+- {name: api, qos: LS, requests: {cpu: 2}, limits: {cpu: 4}, slo: {p99: 100ms}, service: {time: 10ms},
+   cpu: {steps: [{at: 0s, value: 1}, {at: 40s, value: 3, over: 2s}]}}
+- {name: batch, qos: BE, count: 3, cpu: {constant: 2}}
+"""
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory):
+    """A recording under the defaults, and the configuration of the question."""
+    folder = tmp_path_factory.mktemp("day")
+    (folder / "day.yaml").write_text(SCENARIO, encoding="utf-8")
+    (folder / "other.yaml").write_text("qosManager: {cpuSuppress: {strategy: usage}}\n", encoding="utf-8")
+    loaded, settings, before = load(str(folder / "day.yaml")), Settings(), State()
+    made = []
+    writer = Writer(Directory(folder / "record"), Bounds())
+    for cycle in managed(loaded, settings, 1, lambda readings: made.append(QuantisedReadings(readings)) or made[0]):
+        writer.add(Taken(before=before, record=cycle.record, settings=settings, placement=made[0].placement))
+        before = cycle.record.state
+    writer.close()
+    return folder
+
+
+def whatif(*arguments):
+    return CliRunner().invoke(main, ["whatif", *(str(argument) for argument in arguments)])
+
+
+def test_the_range_holds_what_really_comes_of_the_other_configuration(day):
+    done = whatif(day / "record", "--config", day / "other.yaml", "--output", "json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    loaded, settings = load(str(day / "day.yaml")), read_settings(day / "other.yaml")
+    truth = Tally(loaded, settings)
+    for cycle in managed(loaded, settings, 1):
+        truth.add(cycle)
+    expected = truth.totals(has_slo=True)
+    low, high = (told["runs"]["other.yaml"][bound]["be_core_hours"] for bound in ("low", "high"))
+    assert 0.85 * low <= expected.be_core_hours <= 1.15 * high
+    # The model's own error, on the configuration that was recorded.
+    recorded = told["runs"]["as recorded"]
+    assert recorded["high"]["be_core_hours"] == pytest.approx(told["measured"]["be_core_hours"], rel=0.1)
+    assert recorded["high"]["p99_median_ms"] == pytest.approx(told["measured"]["p99_median_ms"], rel=0.1)
+    assert (told["cpus"], told["pods"], told["configuration_changes"]) == (8.0, 4, 0)
+
+
+def test_the_table_says_what_is_a_range_and_what_was_measured(day):
+    done = whatif(day / "record", "--config", day / "other.yaml")
+    assert done.exit_code == 0, done.output
+    assert "8 CPUs, 4 pods, demand in steps of 5 s" in done.output
+    assert "measured" in done.output
+    assert "as recorded, simulated" in done.output
+    assert "other.yaml, simulated" in done.output
+    assert "the model's own error" in done.output
+
+
+@pytest.mark.parametrize(
+    ("recording", "config", "said"),
+    [
+        ("none", "other.yaml", "none"),
+        ("record", "none.yaml", "none.yaml: cannot be read: no such file or directory"),
+        ("day.yaml", "other.yaml", "day.yaml"),
+    ],
+)
+def test_wrong_usage_is_told(day, recording, config, said):
+    done = whatif(day / recording, "--config", day / config)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert "Traceback" not in done.output
