@@ -22,7 +22,7 @@ Examples:
   qosmanager simulate contention                      with the agent and without it
   qosmanager simulate contention --config mine.yaml   under settings of your own
   qosmanager simulate my-node.yaml --output json      a scenario of your own, as data
-  qosmanager simulate --schema > scenario.schema.json"""
+  qosmanager simulate --schema > scenario.schema.json""",
 )
 @click.argument("scenario", required=False)
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file (qosManager: ...); without it the defaults.")

@@ -13,7 +13,7 @@ from qosmanager.simulate.service import ServicePod
 from qosmanager.simulate.sharing import Branch, Sharer
 
 SHARES = 1024.0  # cpu.shares of a group that nobody gave others, and of one core of request
-_LATE = 0.28  # of the requests wait for a time slice when every CPU is another group's, times that group's share of the weights
+_LATE = 0.25  # of the requests wait for a time slice when every CPU is another group's, times that group's share of the weights
 _NEGLIGIBLE = 0.01  # a share of the weights that keeps nobody waiting
 _RESERVED = (QoS.LSR, QoS.LSE)
 
@@ -55,6 +55,7 @@ class Groups:
                 curve = Curve(spec.cpu, points, self._machine.start, f"{seed}/{spec.namespace}/{name}")
                 kind = SimulatedPod if spec.service is None else ServicePod
                 pod = kind(spec, name, f"{self._place(spec.qos)}/{name}", self._weight(spec), curve)
+                pod.width = float(spec.cpus or self.cpus)
                 pod.own_cpus = tuple(range(given_cpus, given_cpus + spec.cpus))
                 given_cpus += spec.cpus
                 pods[pod.key] = pod

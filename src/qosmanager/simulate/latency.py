@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import log
 
-SLICE = 0.007  # seconds that a request waits on average when it has to wait for another group's time slice
+SLICE = 0.009  # seconds that a request waits on average when it has to wait for another group's time slice
 MEDIAN, TAIL = 0.5, 0.99
 Points = list[tuple[float, float]]
 

@@ -38,7 +38,8 @@ class Memory:
         """Pass one second; return whom the kernel killed: first who is above its own limit, then whom the node has no memory for."""
         machine = self._machine
         for pod in pods:
-            pod.rss = held(pod.spec.memory, now - pod.held_from)
+            if pod.spec.memory.moves:
+                pod.rss = held(pod.spec.memory, now - pod.held_from)
         killed = [pod for pod in pods if pod.spec.limits.memory is not None and pod.rss > pod.spec.limits.memory]
         living = [pod for pod in pods if pod not in killed]
         wanted = machine.system_memory + sum(pod.rss for pod in living)

@@ -38,6 +38,7 @@ class SimulatedNode:
         self.machine = scenario.node
         self.cpus = float(scenario.node.cpus)
         self.tick = 0
+        self.now = 0.0
         self.busy = self.load = self.stalled = self.stall_average = 0.0
         self.generation = 0  # changes when a pod comes or goes
         self.memory, self.disk = Memory(scenario.node), Disk(scenario.node)
@@ -59,10 +60,6 @@ class SimulatedNode:
         self.groups.system.begin(0.0, epoch, "", 0.0)
         self._attend()
         self._pass_second()
-
-    @property
-    def now(self) -> float:
-        return self.tick * TICK
 
     @property
     def ls_used(self) -> float:
@@ -104,10 +101,11 @@ class SimulatedNode:
         for _ in range(ticks):
             self._pass_tick()
             self.tick += 1
+            self.now = self.tick * TICK
+            if self.tick >= self._due:
+                self._attend()  # first: who is gone holds no memory any more
             if self.tick % SECOND == 0:
                 self._pass_second()
-            if self.tick >= self._due:
-                self._attend()
         self.batch.settle()
 
     def _pass_tick(self) -> None:
@@ -143,15 +141,15 @@ class SimulatedNode:
     def _pass_second(self) -> None:
         """Pass what is looked at once a second: latencies, memory, the disk, the load."""
         now, disk, memory = self.now, self.disk, self.memory
+        self._slow = [(until, event) for until, event in self._slow if until > now - 1]
         for service in self.services:
+            service.elsewhere = disk.delay if service.service.io else 0.0
+            service.elsewhere += sum(event.by for _, event in self._slow if event.workload == service.spec.name and event.at < now)
             service.close_second()
         killed = memory.second(self.here, now)
         disk.second(self.here, now)
-        self._slow = [(until, event) for until, event in self._slow if until > now]
         for service in self.services:
             service.inflated = memory.inflation
-            service.elsewhere = disk.delay if service.service.io else 0.0
-            service.elsewhere += sum(event.by for _, event in self._slow if event.workload == service.spec.name)
         runnable = sum(pod.runnable for pod in self._running) + self.batch.runnable(self.cpus)
         self.load += (runnable - self.load) * _LOAD
         self.stall_average += ((self.stalled - self._stalled_before) * 100 - self.stall_average) * _AVERAGE

@@ -29,6 +29,7 @@ class SimulatedPod(Sharer):
         self.key = f"{spec.namespace}/{name}"
         self.group = group
         self.curve = curve
+        self.width = math.inf  # CPUs that it may run on
         self.limit = math.inf if spec.limits.cpu is None else spec.limits.cpu
         self.own_cpus: tuple[int, ...] = ()
         self.workload: Workload | None = None  # None: it is not here
@@ -55,6 +56,7 @@ class SimulatedPod(Sharer):
         self.reset()
         self.born, self.age, self.begins = now, age, None
         self.held_from = now - age
+        self.rss = self.spec.memory.start
         spec = self.spec
         self.workload = Workload(
             name=self.name,
@@ -119,8 +121,15 @@ class SimulatedPod(Sharer):
             if self.quota < threads and given >= self.quota * _FULL:
                 self.throttled += round(seconds / TICK)
         if given < threads * _FULL:
-            # Its threads wait independently of each other; it stalls while at least one of them does.
-            self.stalled += seconds * (1 - (given / threads) ** max(1.0, threads))
+            self.stalled += seconds * self._stall(given, threads)
+
+    def _stall(self, given: float, threads: float) -> float:
+        """Return the share of the time in which at least one of its threads waits."""
+        if threads > self.width:
+            return 1.0
+        if given >= self.quota * _FULL:
+            return 1 - given / threads  # a quota stops all of them at the same time
+        return float(1 - (given / threads) ** max(1.0, threads))  # other groups keep each of them waiting by itself
 
 
 class Batch(Branch):
@@ -143,6 +152,11 @@ class Batch(Branch):
         self.quota, self.cpus = quota, cpus
         self.cap = min(quota, cpus)
         self.until = 0
+
+    def make_idle(self) -> None:
+        """Put cpu.idle on it: weaker than any weight, and whoever wakes takes its CPU at once."""
+        self.idle = True
+        self.weight = IDLE_WEIGHT
 
     def adopt(self, pods: Iterable[SimulatedPod]) -> None:
         """Take those that are here now."""

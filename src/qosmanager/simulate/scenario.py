@@ -47,8 +47,8 @@ class Does(Enum):
 class Agent(Enum):
     """Which run is meant: the one with the agent, or the one without."""
 
-    ON = "on"
-    OFF = "off"
+    ON = "with"
+    OFF = "without"
 
 
 class Measure(Enum):
@@ -133,6 +133,11 @@ class MemoryDemand(Struct, frozen=True, kw_only=True):
     peak: Annotated[int | None, _meta("a saw-tooth rises to this", "bytes", 0)] = None
     every: Annotated[float, _meta("length of one tooth", "duration", above=0)] = 600.0
     cache: Bytes = 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is not the same all the time."""
+        return self.growth > 0 or self.peak is not None
 
 
 class IoDemand(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ A tick brings a random amount of work; what is not done in it waits for the next
 from __future__ import annotations
 
 import math
+from itertools import cycle
 from random import Random
 
 from qosmanager.simulate.curve import TICK, Curve
@@ -16,6 +17,7 @@ from qosmanager.simulate.scenario import WorkloadSpec
 REQUESTS = 100  # fewer say nothing about a p99 (specification, section 4)
 WINDOW = 15  # seconds over which that many are gathered
 _NOTHING = 1e-9  # core-seconds
+_CHANCES = 1 << 14  # normal numbers drawn once for each service and used again and again: 27 minutes of them
 _LEAST_RATE = 0.01  # cores: a queue that gets nothing does not wait for ever
 
 
@@ -23,20 +25,21 @@ class ServicePod(SimulatedPod):
     """A pod that answers requests. `work`: CPU of those that wait, core-seconds; `elsewhere`: seconds that each waits outside the CPUs;
     `inflated`: how many times as long one takes while memory is reclaimed under it.
 
-    Of the last whole second: `requests`, `p50` and `p99` in seconds (None: there were none). `told`: the p99 as a metrics page tells it,
-    over at least 100 requests.
+    Of the last whole second: `requests` and how many were `given_up`, `p50` and `p99` in seconds (None: there were none). `told`: the p99
+    as a metrics page tells it, over at least 100 requests.
     """
 
     def __init__(self, spec: WorkloadSpec, name: str, group: str, weight: float, curve: Curve) -> None:
         assert spec.service is not None
         self.service = spec.service
-        self._chance = Random(f"{curve.seed}/requests").gauss  # noqa: S311 - arrivals of a simulation are no secret
+        draw = Random(f"{curve.seed}/requests").gauss  # noqa: S311 - arrivals of a simulation are no secret
+        self._chance = cycle([draw(0.0, 1.0) for _ in range(_CHANCES)]).__next__
         self._alone = (alone(self.service.time, MEDIAN), alone(self.service.time, TAIL))
         super().__init__(spec, name, group, weight, curve)
 
     def reset(self) -> None:
         super().reset()
-        self.work = self._arrived = self._spread = 0.0
+        self.work = self._arrived = self._spread = self._lost = 0.0
         self.elsewhere = 0.0
         self.inflated = 1.0
         self.requests = self.given_up = 0.0
@@ -57,7 +60,7 @@ class ServicePod(SimulatedPod):
         self._spread = math.sqrt(2 * self.service.time * self.demand * TICK)
 
     def ask(self) -> float:
-        arrived = self.demand * TICK + self._spread * self._chance(0.0, 1.0)
+        arrived = self.demand * TICK + self._spread * self._chance()
         self._arrived = arrived = arrived * self.inflated if arrived > 0.0 else 0.0
         want = (self.work + arrived) / TICK
         self.want = want = min(want, self.cap)
@@ -68,8 +71,7 @@ class ServicePod(SimulatedPod):
         self.usage += done
         before, arrived = self.work, self._arrived
         after = before + arrived - done
-        if self.quota < math.inf:
-            self.periods += 1
+        self.periods += 1
         if after < _NOTHING and before == 0.0:
             self._second.at_once += arrived
             return
@@ -85,20 +87,25 @@ class ServicePod(SimulatedPod):
         rate = max(given, _LEAST_RATE)
         lost = after - self.service.timeout * rate
         if lost > 0.0:
-            self.given_up += lost / self.service.time
+            self._lost += lost
             after -= lost
         self.work = after if after > _NOTHING else 0.0
         if self.quota < math.inf and after > _NOTHING and given >= self.quota * (1 - 1e-6):
             self.throttled += 1
         first, last, half = before / rate, after / rate, self._arrived / 2
         self._second.waits += ((first * 0.75 + last * 0.25, half), (first * 0.25 + last * 0.75, half))
-        self.stalled += TICK * ((before > 0.0) + (self.work > 0.0)) / 2
+        # What came after the quota was used up waits, and what was left over waits until it is done.
+        if before == 0.0:
+            self.stalled += TICK * after / max(self._arrived, after)
+        else:
+            self.stalled += TICK if self.work > 0.0 else TICK * before / (before + self._arrived)
 
     def close_second(self) -> None:
         """Make latencies of the second that ends now, and begin the next."""
         second, service = self._second, self.service
         self.points = None
         self.requests = (second.at_once + sum(work for _, work in second.waits)) / service.time
+        self.given_up, self._lost = self._lost / service.time, 0.0
         if self.requests <= 0.0:
             self.p50 = self.p99 = None
         elif second.waits or second.late > 0.0 or self.elsewhere > 0.0 or self.inflated > 1.0:

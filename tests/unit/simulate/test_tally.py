@@ -1,0 +1,137 @@
+"""A run added up, and compared with what was expected."""
+
+import math
+
+import pytest
+
+from qosmanager.config.settings import Settings, Strategy
+from qosmanager.simulate.expect import check
+from qosmanager.simulate.run import Cycle, ServiceTruth, Truth
+from qosmanager.simulate.scenario import Agent
+from qosmanager.simulate.tally import Tally, most_within
+from simulated import scenario
+
+SLO = 0.1
+
+
+def loaded(*expected):
+    listed = "\n".join(f"- {{{each}}}" for each in expected)
+    return scenario(
+        "name: api, qos: LS, count: 2, slo: {p99: 100ms}, service: {}",
+        "name: be, qos: BE",
+        duration="6s",
+        more=f"expect:\n{listed}\n" if expected else "",
+    )
+
+
+def truth(time, p99s, **changes):
+    services = tuple(ServiceTruth(f"default/api-{place}", 100.0, 1.0, p99, p99, SLO) for place, p99 in enumerate(p99s))
+    fields = {"node_cpu": 2.0, "ls_cpu": 1.0, "be_cpu": 1.0, "be_pods": 1, "be_limit": None, "memory_available": 1, "bursts": {}}
+    return Cycle(truth=Truth(time=time, seconds=1.0, services=services, happenings=changes.pop("happenings", ()), **{**fields, **changes}))
+
+
+def tally(cycles, *expected):
+    made = Tally(loaded(*expected), Settings())
+    for cycle in cycles:
+        made.add(cycle)
+    return made
+
+
+SIX = [
+    truth(1.0, (0.05, 0.06), be_limit=2.0),
+    truth(2.0, (0.15, 0.06), be_limit=1.0, happenings=(("oom-killed", "default/be"),)),
+    truth(3.0, (0.15, 0.25), be_limit=1.005, bursts={"default/api-0": 3.0}),
+    truth(4.0, (0.05, 0.06), be_limit=1.5, bursts={"default/api-0": 3.5}),
+    truth(5.0, (None, 0.11), be_limit=1.2),
+    truth(6.0, (None, None), be_limit=1.2, be_cpu=3.0),
+]
+
+
+def test_totals_are_those_of_the_whole_run():
+    totals = tally(SIX).totals(has_slo=True)
+    assert totals.worst_p99 == pytest.approx(0.25)
+    assert totals.median_p99 == pytest.approx(0.11)  # of 0.06, 0.15, 0.25, 0.06, 0.11
+    assert totals.over_slo == 3
+    assert totals.within_slo == pytest.approx(100 * (1 - 4 / 9))
+    assert totals.be_core_hours == pytest.approx(8 / 3600)
+    assert totals.node_use == 2
+    assert totals.oom_kills == 1
+    assert (totals.reversals, totals.most_reversals) == (2, 2)  # down, (less than a percent), up, down
+    assert totals.given_up == 9
+
+
+def test_without_an_slo_there_is_no_time_above_it():
+    assert tally(SIX).totals(has_slo=False).over_slo is None
+
+
+def test_moments_within_a_minute_are_counted_in_any_minute():
+    assert most_within([0, 30, 59, 60, 61, 200], 60.0) == 4
+    assert most_within([], 60.0) == 0
+
+
+def value(measure, **more):
+    rest = "".join(f", {key}: {each}" for key, each in more.items())
+    expectation = f"measure: {measure}, at_least: 0{rest}"
+    made = tally(SIX, expectation)
+    (found,) = check(loaded(expectation).scenario, Strategy.PRESSURE, {Agent.ON: made, Agent.OFF: made})
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "expected"),
+    [
+        ("over_slo", {}, 3),
+        ("over_slo", {"after": "2s", "before": "4s"}, 1),
+        ("longest_over_slo", {}, 2),
+        ("within_slo", {"workload": "api"}, 55.5556),
+        ("worst_p99", {"before": "2s"}, 150),
+        ("median_p99", {}, 110),
+        ("p99_ratio", {}, 1),
+        ("be_cores", {}, 8 / 6),
+        ("be_limit", {"after": "3s"}, 1.3),
+        ("least_be_limit", {}, 1),
+        ("node_use", {}, 50),
+        ("idle_cores", {}, 2),
+        ("oom_kills", {}, 1),
+        ("oom_kills", {"workload": "api"}, 0),
+        ("reversals", {}, 2),
+        ("bursts", {"workload": "api"}, 1),
+        ("bursts", {"workload": "be"}, 0),
+        ("burst_limit", {}, 3.5),
+        ("longest_burst", {}, 2),
+    ],
+)
+def test_a_measure_is_what_its_name_says(measure, more, expected):
+    assert value(measure, **more) == pytest.approx(expected, abs=0.001)
+
+
+def findings(*expected, strategy=Strategy.PRESSURE, agents=(Agent.ON,)):
+    return check(loaded(*expected).scenario, strategy, {agent: tally(SIX) for agent in agents})
+
+
+def test_a_bound_at_equality_is_met_and_beyond_it_is_not():
+    assert [each.met for each in findings("measure: over_slo, at_most: 3", "measure: over_slo, at_most: 2.9")] == [True, False]
+
+
+def test_a_claim_that_is_not_reached_is_shown_and_not_demanded():
+    (found,) = findings("measure: over_slo, at_most: 0, claim: true")
+    assert (found.met, found.value) == (None, 3)
+
+
+def test_what_never_happened_meets_nothing():
+    (found,) = findings("measure: leak_named, workload: be, at_most: 6")
+    assert (found.met, found.value) == (False, None)
+
+
+def test_only_what_is_about_a_run_that_was_made_and_its_strategy_is_looked_at():
+    expected = (
+        "measure: over_slo, at_most: 9, agent: without",
+        "measure: over_slo, at_most: 9, strategy: usage",
+        "measure: p99_ratio, at_most: 2",
+    )
+    assert findings(*expected) == ()
+    assert len(findings(*expected, strategy=Strategy.USAGE, agents=(Agent.ON, Agent.OFF))) == 3
+
+
+def test_a_cycle_without_a_limit_is_no_number():
+    assert math.isnan(tally([truth(1.0, (0.05,))]).limit[0])
