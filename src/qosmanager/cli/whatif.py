@@ -45,6 +45,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 @click.command(
+    short_help="Run a recording's demand under another configuration.",
     epilog="""\b
 Examples:
   qosmanager whatif /var/lib/qosmanager/record --config other.yaml
