@@ -23,6 +23,7 @@ from qosmanager.engine.runner import Runner
 from qosmanager.execute.actuator import Actuator
 from qosmanager.execute.resource_executor import Adopted
 from qosmanager.http.board import Board
+from qosmanager.linux.lock import LockHeldError
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.record import CycleRecord
@@ -110,6 +111,28 @@ class ProblemWatch:
         self._known = problems
 
 
+class StateKeeper:
+    """Sees that lock and journal are there: without them a kill would leave limits that nobody knows of, or a second agent come."""
+
+    def __init__(self, renew: Callable[[], bool], again: Callable[[], None]) -> None:
+        """`renew`: see `Acting`; `again` writes down whatever else others look for in the state directory."""
+        self._renew = renew
+        self._again = again
+        self._fault = ""
+
+    def look(self) -> None:
+        try:
+            if self._renew():
+                _LOG.warning(pairs("StateRenewed", problem="somebody removed the lock or the journal; they are there again"))
+                self._again()
+            fault = ""
+        except (OSError, LockHeldError) as error:
+            fault = str(error)
+        if fault and fault != self._fault:
+            _LOG.error(pairs("StateLost", problem=fault))
+        self._fault = fault
+
+
 def _concern(problem: str) -> str:
     """Return who has which problem, without the words of a source that tells it differently each time ("shop/api: URL: words")."""
     return ": ".join(problem.split(": ")[:2])
@@ -194,13 +217,14 @@ def _limit_in_force(adopted: Adopted, left: State) -> float | None:
         return None  # the hands refuse such a set, and say so
 
 
-def run_until_signal(runner: Runner, signals: Signals, reloader: Reloader, watch: ProblemWatch) -> int:
-    """Run cycles until SIGTERM or SIGINT; SIGHUP reloads. Return the signal's number."""
+def run_until_signal(runner: Runner, signals: Signals, reloader: Reloader, looks: tuple[Callable[[], None], ...]) -> int:
+    """Run cycles until SIGTERM or SIGINT; SIGHUP reloads; `looks` are called after each cycle. Return the signal's number."""
 
     def between() -> None:
         reloader.asked, signals.reload_asked = reloader.asked or signals.reload_asked, False
         reloader.look()
-        watch.look()
+        for look in looks:
+            look()
 
     signals.stop(runner)
     runner.run(between)

@@ -38,12 +38,14 @@ from qosmanager.ports import Clock
 
 class Acting(Struct, frozen=True):
     """The acting side. `own_limit` tells the limit in cores that a group had before we raised it (None: we did not), `allowed_cpus` the
-    CPUs that all of some groups may have without us (empty: not known)."""
+    CPUs that all of some groups may have without us (empty: not known). `renew` puts lock and journal back where somebody has removed them,
+    and tells so; it raises LockHeldError or OSError."""
 
     hierarchies: Hierarchies
     actuator: Actuator
     own_limit: Callable[[str], float | None]
     allowed_cpus: Callable[[Collection[str]], frozenset[int]]
+    renew: Callable[[], bool]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -74,9 +76,9 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
     """Build what acts; `state_dir` None: what only records. The lock is held until `stack` unwinds. Raises CannotRunError."""
     hierarchies = hierarchies_at(cgroup_root)
     if state_dir is None:
-        return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset())
+        return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset(), lambda: False)
     try:
-        stack.enter_context(NodeLock(state_dir))
+        lock = stack.enter_context(NodeLock(state_dir))
     except LockHeldError as error:
         raise CannotRunError(f"{error}; --dry-run needs no lock") from None
     except OSError as error:
@@ -85,9 +87,12 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
         ) from None
     if (foreign := foreign_agent()) is not None:
         raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
-    executor = ResourceExecutor(hierarchies, FileJournal(state_dir), ProcScores(), LinuxBoot())
+    journal = FileJournal(state_dir)
+    executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot())
     evictor = Evictor(LocalEvictions(hierarchies, Systemd()))
-    return Acting(hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus)
+    return Acting(
+        hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus, lambda: any([lock.renew(), journal.renew()])
+    )
 
 
 def own_node(group: str | None, hierarchies: Hierarchies, stack: ExitStack) -> None:

@@ -6,6 +6,7 @@ import faulthandler
 import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +17,19 @@ from msgspec import Struct
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
-from qosmanager.cli.daemon import ObservedSources, ProblemWatch, Reloader, Reporter, Sources, leave, run_until_signal, taken_over
+from qosmanager.cli.daemon import (
+    ObservedSources,
+    ProblemWatch,
+    Reloader,
+    Reporter,
+    Sources,
+    StateKeeper,
+    leave,
+    run_until_signal,
+    taken_over,
+)
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.log import log_to_standard_error
 from qosmanager.cli.parts import Measuring, Wanted, acting, measuring, own_node
 from qosmanager.cli.recording import SizeType, Tape
 from qosmanager.cli.signals import Signals
@@ -138,8 +150,8 @@ def run(**given: object) -> None:
     file reloads; SIGTERM and SIGINT stop.
     """
     options = Options(**given)  # type: ignore[arg-type]  # click hands over exactly the options declared above
-    _log_to_stderr()
     with ExitStack() as stack:
+        stack.callback(log_to_standard_error(_LOG).close)
         serve(options, stack)
 
 
@@ -151,6 +163,7 @@ class Wired(Struct, frozen=True):
     settings: Settings
     state: State
     signals: Signals
+    renew: Callable[[], bool]
     tape: Tape | None
     shadow: Settings | None
 
@@ -183,7 +196,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
     edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
-    wired = Wired(edge, measured, settings, state, signals, tape, shadow)
+    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -250,8 +263,10 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     if outlook.server is not None:
         outlook.server.start()
         url = outlook.server.url
+    keeper = StateKeeper(wired.renew, lambda: _say_where(options, url))
     if not options.dry_run:
-        _say_where(options, url, stack)
+        _say_where(options, url)
+        stack.callback(withdraw, options.state_dir)
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
     listener = Supervised(_audited(options, Reporter(board), stack), manager)
@@ -272,7 +287,8 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
         )
     )
     _hold_memory()
-    number = run_until_signal(runner, wired.signals, reloader, ProblemWatch(board, lambda: wired.measured.readings.problems))
+    watch = ProblemWatch(board, lambda: wired.measured.readings.problems)
+    number = run_until_signal(runner, wired.signals, reloader, (watch.look, keeper.look))
     manager.stopping(f"signal {number}: leaving as --on-stop {options.on_stop} says")
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
     return runner.state
@@ -297,21 +313,9 @@ def _audited(options: Options, behind: Listener, stack: ExitStack) -> Listener:
     return behind if options.audit_path is None else audited(options.audit_path, options.state_dir, behind, stack)
 
 
-def _say_where(options: Options, url: str | None, stack: ExitStack) -> None:
+def _say_where(options: Options, url: str | None) -> None:
     """Let other commands find this agent. One that cannot say so runs all the same: they have --url."""
     try:
         publish(options.state_dir, RunningAgent.this_process(url, options.audit_path))
     except OSError as error:
         _LOG.warning(pairs("NotFindable", state_dir=options.state_dir, error=error.strerror or error))
-        return
-    stack.callback(withdraw, options.state_dir)
-
-
-def _log_to_stderr() -> None:
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ severity=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
-    _LOG.handlers[:] = [handler]
-    _LOG.setLevel(logging.INFO)
-    _LOG.propagate = False

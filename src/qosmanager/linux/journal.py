@@ -78,6 +78,7 @@ class FileJournal:
         self.path = directory / "journal.json"
         self._directory = directory
         self._encoder = msgspec.json.Encoder()
+        self._last: bytes | None = None  # what the file holds
 
     def load(self) -> JournalRecord | None:
         try:
@@ -91,7 +92,9 @@ class FileJournal:
             header = _decoded(raw, _Header)
             boot_id = header.record.boot_id
             if header.version == VERSION:
-                return _decoded(raw, _File).record
+                record = _decoded(raw, _File).record
+                self._last = raw
+                return record
             fault = f"is of version {header.version}, this program reads version {VERSION}: let `qosmanager restore` of that one put back"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             fault = f"cannot be understood ({error})"
@@ -99,8 +102,19 @@ class FileJournal:
 
     def save(self, record: JournalRecord) -> None:
         """Replace the stored record. OSError when that cannot be done; the old one then stays."""
+        self._store(self._encoded(_File(version=VERSION, record=record)))
+
+    def renew(self) -> bool:
+        """Store what was stored last where somebody has removed it, and tell so. OSError when that cannot be done."""
+        if self._last is None or os.path.lexists(self.path):
+            return False
+        self._store(self._last)
+        return True
+
+    def _store(self, raw: bytes) -> None:
         prepare_directory(self._directory)
-        replace_file(self.path, self._encoded(_File(version=VERSION, record=record)), 0o600)
+        replace_file(self.path, raw, 0o600)
+        self._last = raw
 
     def _encoded(self, file: _File) -> bytes:
         try:

@@ -22,17 +22,36 @@ class NodeLock:
     """Held from construction until `release` or the process' end. Raises LockHeldError, or OSError for the directory."""
 
     def __init__(self, directory: Path) -> None:
-        prepare_directory(directory)
         self.path = directory / "lock"
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._descriptor = self._take()
+
+    def _take(self) -> int:
+        prepare_directory(self.path.parent)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         except BlockingIOError:
-            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._descriptor)
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
             raise LockHeldError(f"another qosmanager runs on this node: process {holder} holds {self.path}") from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def renew(self) -> bool:
+        """Take it anew where somebody has removed the file, and tell so: what is held then keeps nobody out. Raises like construction."""
+        try:
+            if os.path.samestat(os.lstat(self.path), os.fstat(self._descriptor)):
+                return False
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        taken = self._take()
+        os.close(self._descriptor)
+        self._descriptor = taken
+        return True
 
     def release(self) -> None:
         """Let go. The file stays: removing it would let two processes lock two files of one name."""

@@ -54,7 +54,10 @@ def pairs(event: str, **fields: object) -> str:
 
 def _text(value: object) -> str:
     text = str(value)
-    return text if text and not any(char.isspace() or char in '"=' for char in text) else json.dumps(text, ensure_ascii=False)
+    if text and text.isprintable() and not any(char in ' "=' for char in text):
+        return text
+    # A name may hold what a terminal obeys, or what ends a line for some readers.
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _cycle(record: CycleRecord) -> str:

@@ -46,7 +46,7 @@ def handlers():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_stops_and_a_second_one_does_not_break_off_what_follows(number):
     loop, reloader, watch = Loop(number), Looking(), Looking()
-    assert run_until_signal(loop, Signals(), reloader, watch) == number
+    assert run_until_signal(loop, Signals(), reloader, (watch.look,)) == number
     assert (loop.stopped, reloader.looks, watch.looks) == (1, 2, 2)
     for impatient in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.raise_signal(impatient)  # would end this process, or raise KeyboardInterrupt
@@ -54,7 +54,7 @@ def test_the_first_signal_stops_and_a_second_one_does_not_break_off_what_follows
 
 def test_hangup_asks_for_a_reload_and_stops_nothing():
     loop, reloader = Loop(signal.SIGHUP), Looking()
-    assert run_until_signal(loop, Signals(), reloader, Looking()) == 0
+    assert run_until_signal(loop, Signals(), reloader, ()) == 0
     assert (loop.stopped, reloader.asked) == (0, True)
 
 

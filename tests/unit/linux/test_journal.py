@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -36,6 +37,24 @@ def test_what_was_saved_is_loaded(journal):
     journal.save(JournalRecord(boot_id="c"))
     assert journal.load() == JournalRecord(boot_id="c")
     assert os.listdir(journal.path.parent) == ["journal.json"]
+
+
+def test_removed_journal_is_stored_again_as_it_was(journal):
+    assert not journal.renew()  # nothing was ever stored
+    journal.save(RECORD)
+    assert not journal.renew()
+    shutil.rmtree(journal.path.parent)
+    assert journal.renew()
+    assert journal.load() == RECORD
+
+
+def test_removed_journal_of_a_predecessor_is_stored_again(journal, tmp_path):
+    journal.save(RECORD)
+    successor = FileJournal(tmp_path / "state")
+    successor.load()
+    journal.path.unlink()
+    assert successor.renew()
+    assert journal.load() == RECORD
 
 
 def test_only_its_owner_may_read_it(journal):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -35,6 +36,25 @@ def test_second_holder_is_told_who_holds_it(tmp_path):
 def test_lock_that_was_released_can_be_taken(tmp_path):
     NodeLock(tmp_path).release()
     NodeLock(tmp_path).release()
+
+
+@pytest.mark.parametrize("removed", [lambda path: path.unlink(), lambda path: shutil.rmtree(path.parent)])
+def test_lock_whose_file_was_removed_is_taken_anew(tmp_path, removed):
+    with NodeLock(tmp_path / "state") as lock:
+        assert not lock.renew()
+        removed(lock.path)
+        assert lock.renew()
+        assert not lock.renew()
+        with pytest.raises(LockHeldError, match=f"process {os.getpid()}"):
+            NodeLock(tmp_path / "state")
+
+
+def test_lock_that_another_one_has_taken_meanwhile_stays_its_own(tmp_path):
+    with NodeLock(tmp_path / "state") as lock:
+        lock.path.unlink()
+        with NodeLock(tmp_path / "state"), pytest.raises(LockHeldError):
+            lock.renew()
+        assert lock.renew()
 
 
 def test_a_tree_is_held_by_one_agent_whatever_its_state_directory(tmp_path):

@@ -79,6 +79,7 @@ def test_outcomes_and_failures():
 
 
 def test_a_value_never_breaks_the_line():
+    assert pairs("x", a="\x1b[31mred", b="\u4e2d") == 'x a="\\u001b[31mred" b=\u4e2d'
     assert pairs("x", a='say "hi"\nnow', b="") == 'x a="say \\"hi\\"\\nnow" b=""'
 
 
