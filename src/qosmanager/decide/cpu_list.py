@@ -21,6 +21,6 @@ def choose_cpus(topology: tuple[CpuId, ...], count: int, excluded: frozenset[int
     chosen: list[int] = []
     while len(chosen) < count and any(places):
         for place in places:
-            if place and len(chosen) < count:
+            if place:
                 chosen.extend(place.pop(0)[: count - len(chosen)])
     return tuple(sorted(chosen))

@@ -91,6 +91,22 @@ def test_headroom_is_given_lsr_first_then_by_priority_then_by_throttling():
     assert granted(plan)["shop/b"] == pytest.approx(2.5)
 
 
+def test_a_pod_whose_throttling_is_unknown_comes_after_one_that_is_throttled():
+    pods = (ls("a", limit=2.0, usage=2.0), ls("b", limit=2.0, usage=2.0, throttled=0.1))
+    assert list(granted(decided(snapshot(*pods, be(usage=11.5), cpu_usage=8.0)))) == ["shop/b"]
+
+
+def test_each_grant_takes_no_more_than_it_adds_to_the_usage():
+    # 1 core of headroom. a is above 1.5 x its limit already and takes none, b takes 0.75 - 0.5: 0.75 are left for c.
+    pods = (
+        ls("a", limit=1.0, usage=2.0, priority=3),
+        ls("b", limit=0.5, usage=0.5, priority=2),
+        ls("c", limit=2.0, usage=2.0, priority=1),
+    )
+    plan = decided(snapshot(*pods, be(usage=10.5), cpu_usage=8.0))
+    assert granted(plan) == {"shop/a": 1.5, "shop/b": 0.75, "shop/c": pytest.approx(2.75)}
+
+
 def test_equal_pods_take_turns_by_name():
     pods = (ls("b", limit=2.0, usage=2.0), ls("a", limit=2.0, usage=2.0))
     assert list(granted(decided(snapshot(*pods, be(usage=11.5), cpu_usage=8.0)))) == ["shop/a"]

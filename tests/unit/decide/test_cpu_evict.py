@@ -136,6 +136,8 @@ def test_under_cpuset_the_limit_is_in_whole_cpus():
     wanted = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET))
     state = replace(TRIED, be_limit=3.2, be_cpus="0-3")
     assert victims(state=state, wanted=wanted) != []
+    halves = full(*(be(f"b{number}", usage=0.5) for number in range(4)))
+    assert victims(halves, replace(TRIED, be_limit=1.2, be_cpus="0-1"), wanted) != []
     # Where the quota holds instead, whatever the policy says, its fraction counts.
     assert victims(state=replace(state, be_cpus=None), wanted=wanted) == []
 
@@ -227,6 +229,12 @@ def test_a_victim_frees_the_larger_of_its_usage_and_its_mean():
     assert [(action.pod, action.cpu) for action in found] == [("batch/a", 2.5)]
 
 
+def test_one_that_goes_and_is_not_measured_frees_its_mean():
+    # 2 x 1.2 - 0.5 = 1.9: one of 1.5 is not enough.
+    batch = (be("gone", usage_mean=0.5, terminating=True), be("a", usage=1.5), be("b", usage=1.5), be("c", usage=1.0))
+    assert victims(critical(*batch, wait=4.0), TRIED, LOWER) == ["batch/a", "batch/b"]
+
+
 def test_no_more_is_needed_than_batch_uses():
     # Shortage 18 - 15 = 3, x 1.2, but batch uses 1: one pod, whose mean is 1.5, covers that.
     batch = [be(f"b{number}", usage=0.25, usage_mean=1.5) for number in range(4)]
@@ -297,6 +305,20 @@ def test_a_round_starts_the_cooldown_and_is_counted():
     assert after.cooldown_until == {"CPUEvict": NOW + 60}
     assert after.evict_rounds == 1
     assert [(victim.pod, victim.since, victim.cpu) for victim in after.pending] == [("batch/b0", NOW, 1.0), ("batch/b1", NOW, 1.0)]
+
+
+def test_a_victim_is_named_and_remembered_with_all_that_its_end_frees():
+    reading = full(
+        be("a", uid="u1", usage=2.0, usage_mean=2.5, rss=7), be("b", uid="u2", usage=1.0), be("c", usage=0.5), be("d", usage=0.5)
+    )
+    assert [(action.pod, action.uid, action.cpu, action.memory) for action in of_kind(plan(reading), Evict)] == [
+        ("batch/a", "u1", 2.5, 7),
+        ("batch/b", "u2", 1.0, None),
+    ]
+    assert remembered(reading, TRIED).pending == (
+        Pending(pod="batch/a", since=NOW, uid="u1", cpu=2.5, memory=7),
+        Pending(pod="batch/b", since=NOW, uid="u2", cpu=1.0, memory=0),
+    )
 
 
 @pytest.mark.parametrize(("until", "evicts"), [(NOW + 0.1, False), (NOW, True), (None, True)])

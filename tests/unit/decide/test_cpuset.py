@@ -44,13 +44,20 @@ def test_whole_pairs_come_before_halves():
     assert choose_cpus(TWO_SOCKETS, 5, frozenset({4})) == (0, 1, 2, 5, 6)
 
 
+def test_a_socket_with_less_cores_gives_what_it_has():
+    # Three cores beside one.
+    uneven = tuple(CpuId(cpu, core=cpu, socket=cpu // 3) for cpu in range(4))
+    assert choose_cpus(uneven, 3, frozenset()) == (0, 1, 3)
+    assert choose_cpus(uneven, 4, frozenset()) == (0, 1, 2, 3)
+
+
 def test_the_limit_becomes_whole_cpus_rounded_up():
     assert actions(reading(4.7)) == [(SetBeCpuset, "0-3")]
     assert remembered(reading(4.7), settings=CPUSET).be_limit == pytest.approx(3.3)
 
 
 def test_rounding_up_forgives_the_last_digits():
-    assert actions(reading(5.0 - 1e-12)) == [(SetBeCpuset, "0-2")]
+    assert actions(reading(5.0 - 2e-10)) == [(SetBeCpuset, "0-2")]
 
 
 def test_below_one_core_the_quota_holds_as_well():

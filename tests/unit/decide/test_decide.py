@@ -122,6 +122,12 @@ def test_a_pod_may_burst_again_after_the_pause_and_its_cooldown():
     assert of_kind(decided(replace(web, time=NOW + 30), state), SetCpuLimit) != []
 
 
+def test_paused_the_burst_of_a_pod_that_is_not_seen_ends_at_the_limit_it_began_at():
+    state = replace(STATE, bursts=(replace(BURST, pod="shop/unseen"),))
+    plan = decided(replace(READING, paused=True), state)
+    assert [(type(action), action.pod, action.cores) for action in plan.actions] == [(RestoreCpuLimit, "shop/unseen", 1.0)]
+
+
 # -- standing properties -------------------------------------------------------------------------------------------------------
 
 

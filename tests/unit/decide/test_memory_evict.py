@@ -165,6 +165,19 @@ def test_a_victim_of_ours_holds_the_next_back_until_it_is_gone():
     assert victims(replace(later, time=NOW + 30), remembered(later, state)) == ["c"]
 
 
+def test_a_victim_is_named_and_remembered_with_all_that_its_end_frees():
+    pods = (be("b", uid="u1", usage=0.5, rss=6 * GIB), be("c", uid="u2", rss=5 * GIB))
+    reading = node(*pods, available=2 * GIB)
+    assert [(action.pod, action.uid, action.cpu, action.memory) for action in of_kind(decided(reading), Evict)] == [
+        ("batch/b", "u1", 0.5, 6 * GIB),
+        ("batch/c", "u2", None, 5 * GIB),
+    ]
+    assert remembered(reading).pending == (
+        Pending(pod="batch/b", since=NOW, uid="u1", cpu=0.5, memory=6 * GIB),
+        Pending(pod="batch/c", since=NOW, uid="u2", cpu=0.0, memory=5 * GIB),
+    )
+
+
 def test_without_a_time_one_that_terminates_holds_the_next_back():
     assert victims(node(*BATCH, be("gone", rss=2 * GIB, terminating=True), time=None)) == []
     state = State(terminating_since={"batch/gone": 0.0})
@@ -253,6 +266,12 @@ def test_with_nothing_to_free_the_first_leaking_pod_goes():
 def test_with_nothing_to_free_no_leaking_pod_goes_while_one_terminates():
     pods = (*BATCH, leaking("l", 2 * GIB), be("gone", rss=1, terminating=True))
     assert victims(node(*pods, **ENOUGH), State(terminating_since={"batch/gone": NOW - 99})) == []
+
+
+def test_an_ls_pod_above_its_request_has_asked_for_nothing():
+    # x has asked for the 20 GiB that are left, to the byte: nothing is needed.
+    services = (ls("x", memory_request=21 * GIB, rss=GIB), ls("z", memory_request=GIB, rss=GIB + 1))
+    assert victims(node(*services, *BATCH, available=20 * GIB, memory_available_trend=-float(GIB))) == []
 
 
 def test_a_need_of_exactly_nothing_is_none():

@@ -21,6 +21,13 @@ _ABNORMAL_GROWTH = 5.0  # percent per minute of LS memory
 _PLUGIN = Plugin.MEMORY_EVICT
 
 
+class Memory(Struct, frozen=True):
+    """The node's memory in bytes."""
+
+    total: int
+    available: int
+
+
 class Need(Struct, frozen=True):
     """In bytes: what must become free, and what of it is not on its way yet. `causes` names the triggers that hold."""
 
@@ -38,15 +45,16 @@ def memory_evict(facts: Facts, draft: Draft) -> Draft:
     node = facts.snapshot.node
     if not node.memory_total or node.memory_available is None:
         return draft
-    draft = draft.remember(memory_short=_is_short(facts, draft))
-    causes = _causes(facts, draft)
+    memory = Memory(node.memory_total, node.memory_available)
+    draft = draft.remember(memory_short=_is_short(facts, draft, memory))
+    causes = _causes(facts, draft, memory)
     if not causes:
         return draft
     if draft.failures:
         return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nobody is evicted")
     if mode is Mode.OBSERVE and not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
         return draft.refuse(_PLUGIN, "observed", "a victim was reported within terminationTimeout; observing ends nobody")
-    need = _need(facts, draft, causes)
+    need = _need(facts, draft, memory, causes)
     candidates, draft = _candidates(facts, draft, need)
     chosen = _choose(facts, draft, need, candidates)
     if not chosen:
@@ -54,45 +62,46 @@ def memory_evict(facts: Facts, draft: Draft) -> Draft:
     return _evict(facts, draft, need, chosen)
 
 
-def _is_short(facts: Facts, draft: Draft) -> bool:
-    node, settings = facts.snapshot.node, facts.settings.memory_evict
-    total, available = node.memory_total or 0, node.memory_available or 0
-    bound = settings.min_available * total * (_SHORT_UNTIL if draft.state.memory_short else 1.0)
+def _is_short(facts: Facts, draft: Draft, memory: Memory) -> bool:
+    floor = facts.settings.memory_evict.min_available * memory.total
     if draft.state.memory_short:
-        return not is_above(available, bound)
-    return is_above(bound, available)
+        return not is_above(memory.available, _SHORT_UNTIL * floor)
+    return is_above(floor, memory.available)
 
 
-def _causes(facts: Facts, draft: Draft) -> tuple[str, ...]:
-    settings, memory = facts.settings.memory_evict, facts.assessment.memory
-    score = memory.score if memory.mean is None else min(memory.score, memory.mean)
-    growth = facts.snapshot.node.ls_memory_growth or 0.0
+def _causes(facts: Facts, draft: Draft, memory: Memory) -> tuple[str, ...]:
+    settings, pressure = facts.settings.memory_evict, facts.assessment.memory
+    score = pressure.score if pressure.mean is None else min(pressure.score, pressure.mean)
+    growth = facts.snapshot.node.ls_memory_growth
     causes = []
     if facts.assessment.matrix.action is MatrixAction.EVICT_BE_IMMEDIATELY:
         causes.append("EVICT_BE_IMMEDIATELY")
     if facts.assessment.oom.present:
         causes.append("OOM risk: " + "; ".join(facts.assessment.oom.reasons))
     if draft.state.memory_short:
-        percent = (facts.snapshot.node.memory_available or 0) / (facts.snapshot.node.memory_total or 1) * 100
+        percent = memory.available / memory.total * 100
         causes.append(f"available {percent:.1f} percent, minAvailable {settings.min_available * 100:g}")
     if is_above(score, settings.evict_threshold):
         causes.append(f"score {score:.1f} above {settings.evict_threshold:g}")
-    if is_above(score, facts.settings.memory_pressure.high) and is_above(growth, _ABNORMAL_GROWTH):
+    if growth is not None and is_above(growth, _ABNORMAL_GROWTH) and is_above(score, facts.settings.memory_pressure.high):
         causes.append(f"score {score:.1f} and LS memory growing {growth:.1f} percent a minute")
     return tuple(causes)
 
 
-def _need(facts: Facts, draft: Draft, causes: tuple[str, ...]) -> Need:
-    node, settings = facts.snapshot.node, facts.settings.memory_evict
-    total, available = node.memory_total or 0, node.memory_available or 0
+def _need(facts: Facts, draft: Draft, memory: Memory, causes: tuple[str, ...]) -> Need:
     outstanding = sum(
         max(0, pod.memory.request - pod.memory.rss)
         for pod in facts.census.ls
         if pod.memory.rss is not None and pod.memory.request is not None
     )
-    relief = max(0.0, total * (1 - settings.target_utilization) - available)
-    need = max(1.3 * (outstanding - available), relief)
-    return Need(need, need - sum(pod.memory.rss or 0 for pod in _on_their_way(facts, draft)), causes)
+    relief = max(0.0, memory.total * (1 - facts.settings.memory_evict.target_utilization) - memory.available)
+    need = max(1.3 * (outstanding - memory.available), relief)
+    return Need(need, need - sum(_held(pod) for pod in _on_their_way(facts, draft)), causes)
+
+
+def _held(pod: Pod) -> int:
+    """Return what a pod's end frees in bytes, as far as it is measured."""
+    return pod.memory.rss or 0
 
 
 def _leaves(draft: Draft, pod: Pod) -> bool:
@@ -101,7 +110,8 @@ def _leaves(draft: Draft, pod: Pod) -> bool:
 
 
 def _leaks(facts: Facts, pod: Pod) -> bool:
-    return (pod.memory.growth or 0.0) > facts.settings.memory_evict.memory_growth_threshold * _MB
+    growth = pod.memory.growth
+    return growth is not None and growth > facts.settings.memory_evict.memory_growth_threshold * _MB
 
 
 def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draft]:
@@ -109,8 +119,8 @@ def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draf
     by_priority = facts.settings.memory_evict.order is VictimOrder.PRIORITY
 
     def turn(pod: Pod) -> tuple[bool, float, float, float, str]:
-        rss, priority = -float(pod.memory.rss or 0), float(pod.priority)
-        leaks_much = _leaks(facts, pod) and is_at_least(pod.memory.rss or 0, need.need / 10)
+        rss, priority = -float(_held(pod)), float(pod.priority)
+        leaks_much = _leaks(facts, pod) and is_at_least(_held(pod), need.need / 10)
         first, second = (priority, rss) if by_priority else (rss, priority)
         return (not leaks_much, first, second, -(pod.created or -math.inf), pod.key)
 
@@ -136,9 +146,9 @@ def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> li
             if left <= 0:
                 break
             chosen.append(pod)
-            left -= pod.memory.rss or 0
+            left -= _held(pod)
         return chosen
-    return [] if need.to_free <= 0 or _on_their_way(facts, draft) else candidates[:1]
+    return [] if _on_their_way(facts, draft) else candidates[:1]
 
 
 def _on_their_way(facts: Facts, draft: Draft) -> list[Pod]:
@@ -167,9 +177,7 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
     for place, pod in enumerate(chosen, 1):
         leaking = _leaks(facts, pod)
         what = f"leaking {(pod.memory.growth or 0) / _MB:.1f} MB/min, " if leaking else ""
-        reason = (
-            f"{cause}; need {need.need / _GIB:.2f} GiB; victim {place} of {len(chosen)}: {what}holds {(pod.memory.rss or 0) / _GIB:.2f} GiB"
-        )
+        reason = f"{cause}; need {need.need / _GIB:.2f} GiB; victim {place} of {len(chosen)}: {what}holds {_held(pod) / _GIB:.2f} GiB"
         draft = draft.act(
             Evict(
                 plugin=_PLUGIN,
@@ -187,9 +195,7 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
         # Nobody goes, so the shortage lasts: report it once per terminationTimeout, as if each victim had taken that long.
         until = None if facts.now is None else facts.now + facts.settings.memory_evict.termination_timeout
         return draft.remember(cooldown_until={**draft.state.cooldown_until, _PLUGIN.value: until})
-    pending = tuple(
-        Pending(pod=pod.key, since=facts.now, uid=pod.uid, cpu=pod.cpu.usage or 0.0, memory=pod.memory.rss or 0) for pod in chosen
-    )
+    pending = tuple(Pending(pod=pod.key, since=facts.now, uid=pod.uid, cpu=pod.cpu.usage or 0.0, memory=_held(pod)) for pod in chosen)
     return _remember_terminating(facts, draft.remember(pending=draft.state.pending + pending))
 
 
