@@ -30,7 +30,7 @@ qosManager:
 class Daemon:
     """A `qosmanager run` over one group of the test's own as its node."""
 
-    def __init__(self, groups, directory: Path, *, on_stop: str = "restore") -> None:
+    def __init__(self, groups, directory: Path, *, on_stop: str = "restore", more: tuple[str, ...] = ()) -> None:
         self.directory = directory
         self.config = directory / "config.yaml"
         self.workloads = directory / "workloads.yaml"
@@ -50,6 +50,7 @@ class Daemon:
                     *(sys.executable, "-m", "qosmanager", "run"),
                     *("--config", str(self.config), "--workloads", str(self.workloads), "--node-cgroup", top),
                     *("--state-dir", str(directory / "state"), "--listen", "127.0.0.1:0", "--on-stop", on_stop),
+                    *more,
                 ],
                 stdout=output,
                 stderr=output,

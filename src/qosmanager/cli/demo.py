@@ -24,8 +24,11 @@ Examples:
 @click.option("--plain", is_flag=True, help="Lines instead of a screen; so it is anyway where there is no terminal.")
 @click.option("--recorded", is_flag=True, help="Decide recorded readings again instead of measuring this machine.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the managed part's readings to this file.")
+@click.option(
+    "--record", metavar="DIR", type=click.Path(path_type=Path), help="Have the agent record every cycle here, for `qosmanager replay`."
+)
 @click.option("--cgroup-root", type=click.Path(path_type=Path), default="/sys/fs/cgroup", show_default=True, help="Where the cgroups are.")
-def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | None, cgroup_root: Path) -> None:
+def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | None, record: Path | None, cgroup_root: Path) -> None:
     """Show a service and batch work on one machine: alone, unmanaged, managed.
 
     Shown are CPUSuppress with batch's small weight, and MemoryEvict. Not shown: CPUBurst, because the service has no CPU limit to exceed,
@@ -38,7 +41,7 @@ def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | No
     from qosmanager.demo.processes import ProcessError  # noqa: PLC0415
     from qosmanager.demo.run import Options, run  # noqa: PLC0415
 
-    options = Options(seconds=duration, plain=plain, recorded=recorded, save=save, cgroup_root=cgroup_root)
+    options = Options(seconds=duration, plain=plain, recorded=recorded, save=save, record=record, cgroup_root=cgroup_root)
     try:
         code = run(options)
     except ProcessError as error:

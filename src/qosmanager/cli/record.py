@@ -11,8 +11,8 @@ import msgspec
 
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.options import output_option
-from qosmanager.cli.recording import opened, tell_damages
-from qosmanager.documents.quantities import shown_bytes, shown_duration
+from qosmanager.cli.recording import opened, span, tell_damages
+from qosmanager.documents.quantities import shown_bytes
 from qosmanager.views.figures import iso
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def _export(tape: Recording, table: Table, file: str, suffix: str) -> int:
         return write_csv(tape, table, sys.stdout)
     try:
         if suffix == _PARQUET:
-            return write_parquet(tape, table, file)
+            with open(file, "wb") as binary:
+                return write_parquet(tape, table, binary)
         with open(file, "w", encoding="utf-8", newline="") as out:
             return write_csv(tape, table, out)
     except ImportError:
@@ -114,8 +115,7 @@ def _export(tape: Recording, table: Table, file: str, suffix: str) -> int:
 
 def _print(found: Summary) -> None:
     if found.begin is not None and found.end is not None:
-        span = shown_duration(round(found.end - found.begin))
-        _line("span", f"{iso(found.begin)} to {iso(found.end)} ({span})")
+        _line("span", f"{iso(found.begin)} to {iso(found.end)} ({span(found.end - found.begin)})")
     _line("cycles", f"{found.cycles}, of {found.settings} configuration{'' if found.settings == 1 else 's'}")
     _line("pods", f"{found.pods_least} to {found.pods_most}" if found.pods_least != found.pods_most else str(found.pods_most))
     a_day = f", {shown_bytes(found.bytes_per_day)} a day at this pace" if found.bytes_per_day is not None else ""

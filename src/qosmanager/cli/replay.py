@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from qosmanager.cli.errors import CannotRunError
-from qosmanager.cli.recording import opened, tell_damages
-from qosmanager.documents.quantities import shown_duration, time
+from qosmanager.cli.recording import opened, span, tell_damages
+from qosmanager.documents.quantities import time
 from qosmanager.views.decisions import Decisions, runs
 from qosmanager.views.explain_text import decision_text
 from qosmanager.views.figures import iso
@@ -33,7 +33,7 @@ _TIMES = "a time such as 2026-11-29T20:15:03Z, 20:15:03 (UTC, on the recording's
 Examples:
   qosmanager replay /var/lib/qosmanager/record           all of it: are the plans the same?
   qosmanager replay 00000007-20261129T200000Z.qosrec     one file
-  qosmanager replay record --at 2026-11-29T20:15:03Z     that cycle, explained"""
+  qosmanager replay record --at 2026-11-29T20:15:03Z     that cycle, explained""",
 )
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.option("--at", metavar="TIME", help="Explain the cycle that was in force at this time, instead of comparing.")
@@ -68,9 +68,10 @@ def _compare(tape: Recording) -> int:
     tell_damages(tape)
     if first is None or last is None:
         raise CannotRunError(f"{tape.path}: there is no whole cycle in it")
-    span = shown_duration(round(last.record.wall - first.record.wall))
+    long = span(last.record.wall - first.record.wall)
     files = f"{len(tape.parts)} file{'' if len(tape.parts) == 1 else 's'}"
-    click.echo(f"{count} cycles in {files}, {iso(first.record.wall)} to {iso(last.record.wall)} ({span}): every plan is the same")
+    cycles = f"{count} cycle{'' if count == 1 else 's'}"
+    click.echo(f"{cycles} in {files}, {iso(first.record.wall)} to {iso(last.record.wall)} ({long}): every plan is the same")
     return 0
 
 
@@ -119,9 +120,7 @@ def _explain(tape: Recording, at: str) -> int:
     _print(found, decisions)
     late = moment - found.record.wall
     if late > found.settings.stale_after:
-        click.echo(
-            f"\nThis is the last cycle before {iso(moment)}, {shown_duration(round(late))} before it; none is recorded between them."
-        )
+        click.echo(f"\nThis is the last cycle before {iso(moment)}, {span(late)} before it; none is recorded between them.")
     return 0
 
 

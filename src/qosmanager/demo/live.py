@@ -63,9 +63,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class LiveDemo:
-    """One run. `show` is told of every moment; `stopping` tells whether to end."""
+    """One run. `show` is told of every moment; `stopping` tells whether to end; the agent records its cycles in `record`, if given."""
 
-    def __init__(self, groups: Groups, show: Callable[[Now], None], stopping: Callable[[], bool]) -> None:
+    def __init__(self, groups: Groups, show: Callable[[Now], None], stopping: Callable[[], bool], record: Path | None) -> None:
+        self._record = record
         self._groups = groups
         self._show = show
         self._stopping = stopping
@@ -158,6 +159,7 @@ class LiveDemo:
         workloads.write_text(WORKLOADS.format(group=self._groups.name, port=port, slo=SLO), encoding="utf-8")
         options = ["--config", str(config), "--workloads", str(workloads), "--node-cgroup", self._groups.name]
         options += ["--cgroup-root", str(self._groups.root)]
+        options += ["--record", str(self._record.resolve())] if self._record is not None else []
         self._watch = Watch(Agent(self._directory, options))
         self._ending.callback(self._stop_agent)
         deadline = time.monotonic() + STARTUP

@@ -32,12 +32,13 @@ MAX_CPUS = 4  # one service process needs no more
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What was asked for; `seconds` None: the usual length."""
+    """What was asked for; `seconds` None: the usual length; `record`: where the agent records its cycles."""
 
     seconds: float | None
     plain: bool
     recorded: bool
     save: Path | None
+    record: Path | None
     cgroup_root: Path
 
 
@@ -84,7 +85,7 @@ def _measured_here(console: Console, show: Show, stop: Stop, options: Options) -
     cpus = min(MAX_CPUS, os.cpu_count() or 1)
     groups = Groups.create(hierarchies, MEMORY)
     try:
-        with LiveDemo(groups, show.moment, stop.asked) as demo, show:
+        with LiveDemo(groups, show.moment, stop.asked, options.record) as demo, show:
             outcome = demo.run(stages(options.seconds or DEFAULT_SECONDS, QUIET * cpus, SURGE * cpus))
     finally:
         for directory in groups.left():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from qosmanager.record.reader import Recording
 from qosmanager.record.table import Cell, Table
@@ -31,7 +31,7 @@ def _text(cell: Cell) -> Cell:
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell
 
 
-def write_parquet(recording: Recording, table: Table, path: str) -> int:
+def write_parquet(recording: Recording, table: Table, out: BinaryIO) -> int:
     """Write a table as Parquet (zstd); return its rows. Raises OSError, and ImportError without pyarrow."""
     import pyarrow as pa  # noqa: PLC0415 - large, and only for this
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -39,7 +39,7 @@ def write_parquet(recording: Recording, table: Table, path: str) -> int:
     kinds = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
     schema = pa.schema([(column.name, kinds[column.kind]) for column in table.columns])
     count = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         for lot in _lots(table.rows(recording)):
             columns = [[_text(cell) if isinstance(cell, str) else cell for cell in column] for column in zip(*lot, strict=True)]
             writer.write_table(pa.table(columns, schema=schema))

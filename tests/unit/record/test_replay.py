@@ -59,9 +59,8 @@ def test_settings_that_change_are_those_of_their_time(tmp_path):
 
 def test_the_first_difference_names_the_cycle_and_the_field_with_both_values(tmp_path):
     cycles = run(40)
-    limited = [
-        place for place, cycle in enumerate(cycles) if any(isinstance(action, SetBeCpuLimit) for action in cycle.record.plan.actions[:1])
-    ]
+    first_actions = [cycle.record.plan.actions[:1] for cycle in cycles]
+    limited = [place for place, actions in enumerate(first_actions) if any(isinstance(action, SetBeCpuLimit) for action in actions)]
     number = limited[-1]
     record = cycles[number].record
     action = replace(record.plan.actions[0], cores=99.5)
