@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
+import killed_recorders
 from qosmanager.record.reader import Recording
 from qosmanager.record.replay import replay
 from real_daemon import Daemon, busy_groups, wait
@@ -20,38 +20,25 @@ from recordings import run
 WHY_NOT = obstacle()
 KILLS = int(os.environ.get("QOSM_KILLS", "50"))
 
-# Records cycles over and over, and says after each flush how many are safe.
-WRITER = """\
-import sys
-from pathlib import Path
-from recordings import run
-from qosmanager.record.directory import Directory
-from qosmanager.record.writer import Bounds, Writer
-writer, safe = Writer(Directory(Path(sys.argv[1])), Bounds(flush=0.003, file_bytes=30_000)), -1
-print("ready", flush=True)
-for cycle in run(400):
-    writer.add(cycle)
-    if writer.cycles != safe:
-        safe = writer.cycles
-        print(safe, flush=True)
-"""
+
+@pytest.fixture
+def groups():
+    if WHY_NOT is not None:
+        pytest.skip(WHY_NOT)
+    yield from real_groups()
 
 
 @pytest.fixture
-def daemons(tmp_path):
-    if WHY_NOT is not None:
-        pytest.skip(WHY_NOT)
-    for groups in real_groups():
-        busy_groups(groups)
-        begun: list[Daemon] = []
+def daemons(groups, tmp_path):
+    busy, begun = busy_groups(groups), []
 
-        def begin(*more: str) -> Daemon:
-            begun.append(Daemon(groups, tmp_path, more=more))  # noqa: B023 - there is one
-            return begun[-1]
+    def begin(*more: str) -> Daemon:
+        begun.append(Daemon(busy, tmp_path, more=more))
+        return begun[-1]
 
-        yield begin
-        for daemon in begun:
-            daemon.stop(signal.SIGKILL)
+    yield begin
+    for daemon in begun:
+        daemon.stop(signal.SIGKILL)
 
 
 def figure(daemon, name: str) -> float:
@@ -96,20 +83,16 @@ def test_a_recording_that_must_end_does_not_end_the_agent(daemons, tmp_path):
 
 
 def test_nothing_that_was_flushed_is_lost_to_kill_9(tmp_path):
-    """A writer is killed at a random moment, again and again; each time what it had called safe is there, whole, in its order."""
-    chance = random.Random(4)
-    cycles = run(400)
-    for number in range(KILLS):
-        tape = tmp_path / str(number)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tape)], stdout=subprocess.PIPE, env=environment)
-        with writer.stdout as told:
-            told.readline()
-            time.sleep(chance.uniform(0.0, 0.25))
-            writer.kill()
-            writer.wait()
-            said = told.read().split()
-        safe = int(said[-1]) if said and said[-1].isdigit() else 0
-        found = list(Recording(tape).cycles()) if safe else []
+    """Writers are killed at random moments; each time what they had called safe is there, whole, in its order."""
+    script = Path(killed_recorders.__file__)
+    environment = {**os.environ, "PYTHONPATH": str(script.parent)}
+    command = [sys.executable, str(script), str(tmp_path), str(KILLS)]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    promised = {number: int(safe) for number, safe in (line.split() for line in told.splitlines())}
+    assert len(promised) == KILLS
+    assert sum(0 < safe < killed_recorders.COUNT for safe in promised.values()) > KILLS / 2, "most are killed while they write"
+    cycles = run(killed_recorders.COUNT)
+    for number, safe in promised.items():
+        found = list(Recording(tmp_path / number).cycles()) if safe else []
         assert len(found) >= safe
         assert all(reading == cycle.record.snapshot for cycle, (_, reading) in zip(cycles, found, strict=False))
