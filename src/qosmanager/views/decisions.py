@@ -17,10 +17,10 @@ from qosmanager.model.actions import Outcome, Receipt
 from qosmanager.model.assessment import Assessment
 from qosmanager.model.qos import Level
 from qosmanager.model.record import CycleRecord
-from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
-from qosmanager.views.figures import iso, topic
+from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, standing, subject
+from qosmanager.views.figures import iso
 from qosmanager.views.judgement import AssessmentView, assessment_view
-from qosmanager.views.reports import PAUSED, paused_text, starving_text, thrift_of, thrift_text
+from qosmanager.views.reports import PAUSED, degradations, paused_text, starving_text, thrift_of, thrift_text
 from qosmanager.views.status import starved_tens
 
 CAPACITY = 500
@@ -98,7 +98,9 @@ class Decisions:
             self._changes(record)
             for receipt in foreign(record):
                 kind = "conflict" if is_conflict(receipt) else "drift"
-                self._happened(record, kind, receipt.target, _drift(receipt))
+                self._happened(record, kind, receipt.target, _change(receipt))
+            for receipt in standing(record):
+                self._happened(record, "standing", receipt.target, _change(receipt))
             for failure in record.plan.failures:
                 self._happened(record, "plugin_failed", failure.plugin.value, failure.error)
             for effect in effects(record):
@@ -134,7 +136,7 @@ class Decisions:
             before = f"from {self._level.value} " if self._level else ""
             self._happened(record, "level", "node", f"{before}to {level.value}: CPU score {cpu.score:.1f} ({terms})")
             self._level = level
-        degraded = {topic(reason): reason for reason in record.plan.degraded}
+        degraded = degradations(record)
         for name in sorted(degraded.keys() - self._degraded):
             kind, reason = ("paused", paused_text(record)) if name == PAUSED else ("degraded", degraded[name])
             self._happened(record, kind, "node", reason)
@@ -232,6 +234,6 @@ def _is_about(entry: Entry, outcome: Outcome) -> bool:
     return math.isclose(entry.since, outcome.since, abs_tol=1e-6)
 
 
-def _drift(receipt: Receipt) -> str:
+def _change(receipt: Receipt) -> str:
     change = f"{receipt.before} -> {receipt.after}" if receipt.before is not None or receipt.after is not None else ""
     return " ".join(part for part in (receipt.detail, change) if part)

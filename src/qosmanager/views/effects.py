@@ -44,6 +44,11 @@ def foreign(record: CycleRecord) -> tuple[Receipt, ...]:
     return tuple(receipt for receipt in record.receipts if receipt.result is Result.DRIFTED)
 
 
+def standing(record: CycleRecord) -> tuple[Receipt, ...]:
+    """Return the receipts of what was written without an action asking for it: standing properties kept, a limit taken to a new group."""
+    return tuple(r for r in record.receipts if r.action is None and r.result is Result.APPLIED and r.before != r.after)
+
+
 def is_conflict(receipt: Receipt) -> bool:
     """Tell whether a drift is the fourth in a minute on its file, that is, a conflict (section 9)."""
     return receipt.detail.startswith(CONFLICT)

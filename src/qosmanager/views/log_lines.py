@@ -12,9 +12,9 @@ from enum import IntEnum
 from qosmanager.model.actions import Evict, Result
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.record import CycleRecord
-from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, subject
-from qosmanager.views.figures import MIB, iso, short, topic
-from qosmanager.views.reports import PAUSED, starving_text, thrift_of, thrift_text
+from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, standing, subject
+from qosmanager.views.figures import MIB, iso, short
+from qosmanager.views.reports import PAUSED, degradations, starving_text, thrift_of, thrift_text
 from qosmanager.views.status import be_usage, starved_tens
 
 
@@ -38,6 +38,7 @@ def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
         *_actions(done),
         *_evictions(done),
         *_unasked(record),
+        *_standing(record),
         *_foreign(record),
         *_outcomes(record),
         *_degraded(record, previous),
@@ -111,6 +112,17 @@ def _unasked(record: CycleRecord) -> list[Line]:
     ]
 
 
+def _standing(record: CycleRecord) -> list[Line]:
+    return [
+        (Severity.INFO, pairs("standing", target=r.target, before=_shown(r.before), after=_shown(r.after), detail=r.detail or "-"))
+        for r in standing(record)
+    ]
+
+
+def _shown(value: str | None) -> str:
+    return "-" if value is None else value
+
+
 def _result(effect: Effect) -> str:
     if effect.action.mode is not Mode.ENFORCE:
         return "observed"
@@ -142,8 +154,8 @@ def _foreign(record: CycleRecord) -> list[Line]:
             pairs(
                 "conflict" if is_conflict(receipt) else "drift",
                 file=receipt.target,
-                before=receipt.before if receipt.before is not None else "-",
-                after=receipt.after if receipt.after is not None else "-",
+                before=_shown(receipt.before),
+                after=_shown(receipt.after),
                 detail=receipt.detail or "-",
             ),
         )
@@ -163,8 +175,8 @@ def _outcomes(record: CycleRecord) -> list[Line]:
 
 def _degraded(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
     """Said once when it begins and once when it ends, not every cycle; a pause has lines of its own."""
-    now = {topic(reason): reason for reason in record.plan.degraded}
-    before = {topic(reason) for reason in previous.plan.degraded} if previous else set()
+    now = degradations(record)
+    before = degradations(previous).keys() if previous else set()
     return [
         *(
             (Severity.WARNING, _paused(record) if name == PAUSED else pairs("degraded", reason=now[name]))

@@ -5,11 +5,20 @@ from __future__ import annotations
 from qosmanager.documents.quantities import shown_time
 from qosmanager.model.own_use import STEPS, OwnUse
 from qosmanager.model.record import CycleRecord
-from qosmanager.views.figures import short
+from qosmanager.views.figures import short, topic
 from qosmanager.views.status import STARVING_AFTER, be_usage, starved_tens
 
 PAUSED = "paused"  # the reason under which a plan says that the agent is paused
+UNMEASURED = "node_cpu_not_measured"
 OVER_BUDGET = "over_budget"  # the reason under which metrics say that the agent reads less
+
+
+def degradations(record: CycleRecord) -> dict[str, str]:
+    """Return what keeps the cycle from acting, by its name. That a first cycle has no rates yet is no news: none ever has."""
+    reasons = {topic(reason): reason for reason in record.plan.degraded}
+    if record.number == 1:
+        reasons.pop(UNMEASURED, None)
+    return reasons
 
 
 def paused_text(record: CycleRecord) -> str:

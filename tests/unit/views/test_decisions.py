@@ -47,6 +47,12 @@ def test_degradation_is_told_when_it_begins_and_ends_not_while_its_numbers_chang
     assert kinds(decisions) == ["level", "degraded", "recovered"]
 
 
+def test_a_write_that_no_action_asked_for_is_an_event():
+    weight = replace(receipt(None, Result.APPLIED, before="1024", after="2"), target="cpu:/batch/cpu.shares")
+    (entry,) = after(record(receipts=(weight,))).last(1)
+    assert (entry.kind, entry.subject, entry.reason) == ("standing", "cpu:/batch/cpu.shares", "1024 -> 2")
+
+
 def test_drift_and_conflict_name_the_file():
     decisions = after(record(receipts=(receipt(None, Result.DRIFTED, before="-1", after="60000", detail="put back"),)))
     entry = decisions.last(1)[0]

@@ -52,6 +52,20 @@ def test_a_failed_write_is_a_warning():
     assert "result=failed" in line
 
 
+def test_what_no_action_asked_for_is_told_too():
+    weight = replace(receipt(None, Result.APPLIED, before="1024", after="2"), target="cpu:/batch/cpu.shares")
+    seen = lines(record(receipts=(weight, replace(weight, before="2"))))
+    assert seen[1:] == ["standing target=cpu:/batch/cpu.shares before=1024 after=2 detail=-"]
+
+
+def test_that_a_first_cycle_has_no_rates_is_no_news_and_later_it_is():
+    of = record(number=1)
+    blind = replace(of, plan=replace(of.plan, degraded=("node_cpu_not_measured",)))
+    assert len(lines(blind)) == 1
+    assert lines(replace(blind, number=2), blind)[1] == "degraded reason=node_cpu_not_measured"
+    assert len(lines(record(number=2), blind)) == 1
+
+
 def test_drift_and_conflict():
     drift = receipt(None, Result.DRIFTED, before="-1", after="60000", detail="put back")
     assert lines(record(receipts=(drift,)))[1] == 'drift file=cpu:/batch/cpu.cfs_quota_us before=-1 after=60000 detail="put back"'
