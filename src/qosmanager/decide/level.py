@@ -51,7 +51,7 @@ def _could_stay_lower(facts: Facts, draft: Draft, held: Level) -> bool:
 def _level_at(facts: Facts, more_score: float, more_percent: float) -> Level:
     """Return the higher of score level and matrix priority if both readings were that much higher."""
     cpu, inputs = facts.assessment.cpu, facts.assessment.matrix.inputs
-    score = max(cpu.score, cpu.mean or 0.0) + more_score
+    score = (cpu.score if cpu.mean is None else max(cpu.score, cpu.mean)) + more_score
     priority = decision_matrix(replace(inputs, cpu_percent=inputs.cpu_percent + more_percent)).priority
     return max(facts.settings.cpu_pressure.level(score), priority)
 

@@ -119,6 +119,14 @@ def test_a_kept_burst_takes_its_headroom_first():
     assert granted(plan) == {"shop/web": pytest.approx(2.2)}
 
 
+@pytest.mark.parametrize(("usage", "batch"), [(None, 10.5), (3.0, 10.5), (3.1, 10.4)])
+def test_a_kept_burst_holds_all_of_its_limit_while_it_is_not_measured_and_nothing_when_it_is_used_up(usage, batch):
+    # 16 - 2 - 10.5 = 3.5 less 3; 16 - 3 - 2 - 10.5 = 0.5 less nothing.
+    pods = (ls(limit=2.0, usage=usage), ls("web", limit=2.0, usage=2.0))
+    plan = decided(snapshot(*pods, be(usage=batch), cpu_usage=8.0), State(bursts=(burst(),)))
+    assert granted(plan) == {"shop/web": pytest.approx(2.5)}
+
+
 def test_a_pod_in_a_burst_gets_no_other():
     plan = decided(snapshot(ls(limit=2.0, usage=2.9), cpu_usage=2.9), State(bursts=(burst(),)))
     assert [type(action) for action in plan.actions] == [SetBeCpuLimit]
@@ -246,6 +254,13 @@ def test_a_pod_that_is_not_measured_makes_no_room():
     assert granted(plan) == {"shop/api": pytest.approx(2.6)}  # 1.3 x 2, inside 2 + (16 - 14)
     plan = decided(snapshot(*pods, be(usage=9.0), cpu_usage=15.7), settings=settings(min_node_cpu_idle=0.0))
     assert granted(plan) == {"shop/api": pytest.approx(2.3)}
+
+
+def test_what_the_system_uses_is_not_taken_for_a_pod_that_is_not_measured():
+    # 15.5 of the node less 1 of the system leave 15 - 14.5 of headroom.
+    pods = (ls(limit=2.0, usage=2.0), ls("blind"), be(usage=9.0))
+    plan = decided(snapshot(*pods, cpu_usage=15.5), State(time=NOW - 1, system_usage=1.0), settings(min_node_cpu_idle=0.0))
+    assert granted(plan) == {"shop/api": pytest.approx(2.5)}
 
 
 def test_observed_bursts_share_the_headroom_and_are_not_in_force():

@@ -57,6 +57,13 @@ def test_batch_leaves_room_for_what_ls_wants():
     assert limit(snapshot(ls(request=8.0, usage=6.0, wait=3.0), cpu_usage=6.0)) == pytest.approx(7.0)
 
 
+def test_batch_leaves_room_for_what_every_ls_pod_wants():
+    # 16 - 6 - 3.5; the requests alone would leave 11.
+    assert limit(snapshot(ls("a", request=3.0, usage=6.0), ls("b", request=2.0, usage=3.5), cpu_usage=9.5)) == pytest.approx(6.5)
+    # Not a core more than it wants.
+    assert limit(snapshot(ls(usage=0.5), cpu_usage=0.5)) == 15.5
+
+
 def test_what_a_pods_own_limit_withholds_is_not_the_nodes_fault():
     assert limit(snapshot(ls(request=6.0, limit=7.0, usage=5.0, wait=9.0), cpu_usage=5.0)) == pytest.approx(9.0)
 

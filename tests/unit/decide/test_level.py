@@ -25,6 +25,8 @@ def effective(snapshot_, state, settings=None):
 
 def test_without_memory_the_level_is_the_raw_one():
     assert effective(reading(45), State()) is Level.MEDIUM
+    state = remembered(reading(45), State())
+    assert (state.suppress_level, state.suppress_since, state.below_since) == (Level.MEDIUM, NOW, None)
 
 
 def test_a_rise_is_at_once_and_starts_the_clock():
@@ -53,6 +55,12 @@ def test_a_fall_keeps_the_time_since_when_the_level_is_this_or_tighter():
 
 def test_the_first_possible_moment_is_remembered():
     assert remembered(reading(5), held(Level.HIGH)).below_since == NOW
+
+
+def test_a_level_that_stays_keeps_the_time_since_when_it_is_held():
+    for score in (58, 65):
+        state = remembered(reading(score), held(Level.HIGH, below_for=2, since=-40))
+        assert (state.suppress_level, state.suppress_since, state.below_since) == (Level.HIGH, NOW - 40, None)
 
 
 def test_a_break_counts_from_the_start():
@@ -120,6 +128,26 @@ def test_the_matrix_is_looked_ahead_as_well():
     assert remembered(reading_, held(Level.MEDIUM, be_limit=53.0)).below_since is None
     # 4.9 more: 49 + 3 + 4.9.
     assert remembered(reading_, held(Level.MEDIUM, be_limit=70.1)).below_since == NOW
+
+
+@pytest.mark.parametrize(("ls_usage", "possible"), [(18.7, True), (18.8, False)])
+def test_half_a_point_is_looked_ahead_for_each_percent_of_the_node(ls_usage, possible):
+    # Batch would have 30 cores more: 0.4 x (18.7 + 30) + 18.7 / 25 x 30 + 3 + 50 x 0.3 = 59.92 points; of 18.8 cores 60.08: HIGH.
+    state = with_batch(usage=30.0, limit=30.0, node=ls_usage + 30.0, ls_usage=ls_usage)
+    assert (state.below_since is not None) is possible
+
+
+@pytest.mark.parametrize(
+    ("node", "limit", "possible"),
+    [
+        (41.0, 59.1, True),  # 41 + 3 + 75 - 59.1 = 59.9 percent
+        (41.0, 58.9, False),  # 60.1
+        (56.9, 80.0, True),  # 59.9: a lower level that gives no more adds nothing
+    ],
+)
+def test_each_core_that_batch_would_have_more_is_looked_ahead_in_full(node, limit, possible):
+    reading_ = snapshot(ls(usage=1.0, request=25.0), be("a", usage=40.0), be("b"), cpus=100.0, cpu_usage=node)
+    assert (remembered(reading_, held(Level.MEDIUM, be_limit=limit)).below_since is not None) is possible
 
 
 def test_one_high_sample_over_a_low_median_neither_raises_nor_lowers():

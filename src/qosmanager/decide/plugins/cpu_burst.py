@@ -158,7 +158,7 @@ def _headroom(facts: Facts, draft: Draft) -> float:
         used = max(used, facts.node_usage - (resources.system_usage or 0.0))
     usage = {pod.key: pod.cpu.usage or 0.0 for pod in census.ls}
     # After the running ones are settled all are of the present mode: what is observed shares the headroom as it would when enforced.
-    reserved = sum(max(0.0, burst.limit - usage.get(burst.pod, 0.0)) for burst in draft.state.bursts)
+    reserved = sum(max(0.0, burst.limit - usage[burst.pod]) for burst in draft.state.bursts)
     return max(0.0, resources.node_available - used) - reserved
 
 

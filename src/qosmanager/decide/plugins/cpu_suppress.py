@@ -160,9 +160,7 @@ def _reason(facts: Facts, draft: Draft, allowed: Allowance, limit: float) -> str
             f"{level.value}: (node {resources.node_available:.4g} - LS claim {ls_claim(facts, draft):.4g})"
             f" x {settings.suppress_ratio.of(level):g}"
         )
-    reason = (
-        f"{origin}, at most {allowed.room:.4g} beside LS demand, at least {settings.min_cores:g}: target {allowed.target:.4g}"
-    )
+    reason = f"{origin}, at most {allowed.room:.4g} beside LS demand, at least {settings.min_cores:g}: target {allowed.target:.4g}"
     before = draft.state.be_limit
     if before is None:
         return f"{reason}; no limit was in force"
