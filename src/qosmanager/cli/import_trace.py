@@ -52,7 +52,14 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("import", short_help="Make a scenario of a public trace or a table of usage.")
+@click.group(
+    "import",
+    short_help="Make a scenario of a public trace or a table of usage.",
+    epilog="""\b
+Examples:
+  qosmanager import alibaba-2018 trace/ --machine m_1932 --into m1932
+  qosmanager import csv usage.csv --cpus 32 --into mynode""",
+)
 def import_trace() -> None:
     """Make a scenario for `qosmanager simulate` of a public trace, or of a table of usage of your own.
 
