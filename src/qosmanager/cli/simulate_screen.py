@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 from rich.console import Console, Group, RenderableType
@@ -19,17 +20,16 @@ from qosmanager.config.parse import read_settings
 from qosmanager.config.schema import document_schema
 from qosmanager.config.settings import Settings
 from qosmanager.model.qos import LEVELS
+from qosmanager.ports import Readings
 from qosmanager.simulate.expect import Finding
-from qosmanager.simulate.load import load, shipped
-from qosmanager.simulate.report import Report, Timeline, document, report
+from qosmanager.simulate.load import Loaded, load, shipped
+from qosmanager.simulate.report import Report, Timeline, report
 from qosmanager.simulate.run import Cycle, cycles, managed, unmanaged
 from qosmanager.simulate.scenario import Agent, Scenario
 from qosmanager.simulate.tally import Tally, Totals
 from qosmanager.views.sparkline import sparkline
 
-__all__ = ["Wanted", "document", "listing", "run", "schema", "show"]
-
-_TITLES = {Agent.ON: "with the agent", Agent.OFF: "without it"}
+TITLES = {Agent.ON: "with the agent", Agent.OFF: "without it"}
 _EVENTS = 12  # shown
 _REDRAWN = 200  # cycles
 
@@ -37,10 +37,22 @@ _REDRAWN = 200  # cycles
 class Wanted(Struct, frozen=True, kw_only=True):
     """What is to be run. `off`: without the agent only."""
 
-    scenario: str
-    config: Path | None
+    loaded: Loaded
+    settings: Settings
     seed: int
     off: bool
+
+
+class Aside(Protocol):
+    """Something done with each cycle besides adding it up: a page, a recording."""
+
+    def wrap(self, readings: Readings) -> Readings:
+        """Return what is decided on in place of `readings`."""
+
+    def take(self, agent: Agent, cycle: Cycle) -> None: ...
+
+    def finish(self, told: Report) -> None:
+        """All is run."""
 
 
 def listing() -> str:
@@ -56,10 +68,21 @@ def schema() -> str:
     return json.dumps(document_schema(Scenario, "QOSManager scenario"), indent=2, ensure_ascii=False) + "\n"
 
 
-def run(wanted: Wanted) -> Report:
-    """Run a scenario. Raises DocumentError."""
-    settings = Settings() if wanted.config is None else read_settings(wanted.config)
-    loaded = load(wanted.scenario)
+def wanted(scenario: str, config: Path | None, seed: int, *, off: bool) -> Wanted:
+    """Read what is to be run. Raises DocumentError."""
+    settings = Settings() if config is None else read_settings(config)
+    return Wanted(loaded=load(scenario), settings=settings, seed=seed, off=off)
+
+
+def run(wanted: Wanted, asides: Sequence[Aside]) -> Report:
+    """Run a scenario."""
+    loaded, settings = wanted.loaded, wanted.settings
+
+    def wrap(readings: Readings) -> Readings:
+        for aside in asides:
+            readings = aside.wrap(readings)
+        return readings
+
     agents = (Agent.OFF,) if wanted.off else (Agent.ON, Agent.OFF)
     tallies = {agent: Tally(loaded, settings) for agent in agents}
     errors = Console(stderr=True)
@@ -68,13 +91,19 @@ def run(wanted: Wanted) -> Report:
         *Progress.get_default_columns()[:-1], TimeRemainingColumn(), console=errors, transient=True, disable=not errors.is_terminal
     ) as bar:
         for agent in agents:
-            task = bar.add_task(_TITLES[agent], total=cycles(loaded, settings))
-            passing: Iterator[Cycle] = (managed if agent is Agent.ON else unmanaged)(loaded, settings, wanted.seed)
+            task = bar.add_task(TITLES[agent], total=cycles(loaded, settings))
+            is_on = agent is Agent.ON
+            passing = managed(loaded, settings, wanted.seed, wrap) if is_on else unmanaged(loaded, settings, wanted.seed)
             for number, cycle in enumerate(passing, 1):
                 tallies[agent].add(cycle)
+                for aside in asides:
+                    aside.take(agent, cycle)
                 if number % _REDRAWN == 0:
                     bar.update(task, completed=number)
-    return report(loaded, settings, wanted.seed, tallies)
+    told = report(loaded, settings, wanted.seed, tallies)
+    for aside in asides:
+        aside.finish(told)
+    return told
 
 
 def show(told: Report) -> None:
@@ -83,23 +112,28 @@ def show(told: Report) -> None:
     here.print(Group(_head(told), Text(""), _table(told), Text(""), *_timelines(told), *_happened(told), *_expected(told)))
 
 
-def _head(told: Report) -> RenderableType:
+def facts(told: Report) -> str:
+    """Return what was run, in one line."""
     scenario = told.loaded.scenario
-    facts = f"{scenario.node.cpus} CPUs, {span(scenario.duration)}, strategy {told.settings.cpu_suppress.strategy.value}, seed {told.seed}"
-    return Group(Text.assemble((told.loaded.name, "bold"), f": {scenario.about}"), Text(facts, style="dim"))
+    return f"{scenario.node.cpus} CPUs, {span(scenario.duration)}, strategy {told.settings.cpu_suppress.strategy.value}, seed {told.seed}"
+
+
+def _head(told: Report) -> RenderableType:
+    return Group(Text.assemble((told.loaded.name, "bold"), f": {told.loaded.scenario.about}"), Text(facts(told), style="dim"))
 
 
 def _table(told: Report) -> RenderableType:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for agent in told.totals:
-        table.add_column(_TITLES[agent], justify="right")
-    for name, cells in _rows(list(told.totals.values())):
+        table.add_column(TITLES[agent], justify="right")
+    for name, cells in rows(list(told.totals.values())):
         table.add_row(name, *cells)
     return table
 
 
-def _rows(columns: list[Totals]) -> Iterator[tuple[str, list[str]]]:
+def rows(columns: list[Totals]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table of totals: a name, and a cell for each run."""
     yield "LS p99 ms, median second", [_milliseconds(each.median_p99) for each in columns]
     yield "LS p99 ms, worst second", [_milliseconds(each.worst_p99) for each in columns]
     yield "seconds above an SLO", ["-" if each.over_slo is None else f"{each.over_slo:.0f}" for each in columns]
@@ -116,7 +150,7 @@ def _timelines(told: Report) -> Iterator[RenderableType]:
     slo = min((spec.slo.p99 for spec in told.loaded.scenario.workloads if spec.slo.p99 is not None), default=None)
     for agent, series in told.timelines.items():
         length = told.loaded.scenario.duration / max(1, len(series.ls))
-        yield Text(f"{_TITLES[agent]}, a column is {span(length) if length >= 1 else f'{length:g} s'}", style="bold")
+        yield Text(f"{TITLES[agent]}, a column is {span(length) if length >= 1 else f'{length:g} s'}", style="bold")
         yield from _lines(series, slo)
         yield Text("")
 
@@ -165,10 +199,15 @@ def _expected(told: Report) -> Iterator[RenderableType]:
 
 def _verdict(finding: Finding) -> Text:
     word, style = {True: ("met", "green"), False: ("NOT MET", "bold red"), None: ("measured", "yellow")}[finding.met]
+    why = f"; {finding.why}" if finding.why else ""
+    return Text.assemble((f"{word:<9}", style), found(finding), (why, "dim"))
+
+
+def found(finding: Finding) -> str:
+    """Return what was expected and what came of it."""
     value = "never" if finding.value is None else f"{finding.value:.4g} {finding.unit}".strip()
     demanded = "" if finding.met is not None else " claimed"
-    why = f"; {finding.why}" if finding.why else ""
-    return Text.assemble((f"{word:<9}", style), f"{finding.what}: {value} (", f"{finding.bounds}{demanded})", (why, "dim"))
+    return f"{finding.what}: {value} ({finding.bounds}{demanded})"
 
 
 def _clock(seconds: float) -> str:

@@ -49,7 +49,7 @@ class Told(Struct, frozen=True, kw_only=True):
     epilog="""\b
 Examples:
   qosmanager whatif /var/lib/qosmanager/record --config other.yaml
-  qosmanager whatif record --config other.yaml --output json | jq .runs"""
+  qosmanager whatif record --config other.yaml --output json | jq .runs""",
 )
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.option("--config", type=click.Path(path_type=Path), required=True, help="The other configuration (qosManager: ...).")
