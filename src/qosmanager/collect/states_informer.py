@@ -242,5 +242,6 @@ def _above(group: str) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """Return a group's name as text that can be told: the kernel takes any bytes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Return a group's name as text that can be told, and that no terminal obeys: the kernel takes any bytes."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

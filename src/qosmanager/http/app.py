@@ -28,6 +28,7 @@ from qosmanager.http.openapi import description
 from qosmanager.views.decisions import CAPACITY
 from qosmanager.views.status import status
 
+_NO_TEXT = re.compile("[\udc80-\udcff]")  # how os.fsdecode keeps a byte of a name that is no text
 PATHS = ", ".join(endpoint.path for endpoint in ENDPOINTS)
 
 
@@ -85,8 +86,9 @@ def _query(endpoint: Endpoint) -> str:
 def _json(value: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
     try:
         body = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a group may bear a name that is no text
-        body = json.dumps(msgspec.to_builtins(value)).encode("ascii")
+    except UnicodeEncodeError:  # a group may bear a name that is no text, and half of a surrogate pair is no JSON
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        body = _NO_TEXT.sub(lambda byte: rf"\\x{ord(byte[0]) - 0xDC00:02x}", text).encode("utf-8", "replace")
     return Response(body + b"\n", code, headers, "application/json")
 
 

@@ -259,3 +259,8 @@ def test_a_groups_name_that_is_no_text_is_a_pod_whose_name_can_be_told(kernel):
     group = os.fsdecode(b"batch.slice/\xffj")
     kernel.add(group)
     assert found(kernel, rule("batch", "batch.slice/*", QoS.BE)) == {"default/batch-\\xffj": group}
+
+
+def test_a_group_whose_name_a_terminal_would_obey_is_told_without_that(kernel):
+    kernel.add("batch.slice/\x1b[2J\u202eä b")
+    assert found(kernel, rule("batch", "batch.slice/*", QoS.BE)) == {r"default/batch-\x1b[2J\u202e" + "ä b": "batch.slice/\x1b[2J\u202eä b"}

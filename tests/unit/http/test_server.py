@@ -3,6 +3,7 @@ import json
 import socket
 from contextlib import ExitStack, closing
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -70,8 +71,9 @@ def test_a_group_whose_name_is_no_text_hides_no_decision(board, ask):
     board.event("problem", "declarations", "\udcff cannot be followed")
     code, _, body = ask("/decisions")
     assert code == 200
-    assert json.loads(body)["decisions"][-2]["receipts"][0]["target"] == odd.target
-    assert json.loads(body)["decisions"][-1]["reason"] == "\udcff cannot be followed"
+    assert json.loads(body)["decisions"][-2]["receipts"][0]["target"] == r"cpu:/batch/\xff/cpu.max"
+    assert json.loads(body)["decisions"][-1]["reason"] == r"\xff cannot be followed"
+    msgspec.json.decode(body)  # which takes no half of a surrogate pair: the client of the other commands reads with it
 
 
 @pytest.mark.parametrize(
