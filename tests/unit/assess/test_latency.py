@@ -49,5 +49,12 @@ def test_latency_rises_near_the_slo_or_out_of_its_habit(p99, trend, median, expe
     assert rises(p99=p99, slo=0.1, trend=trend, median=median) is expected
 
 
+def test_the_pods_are_named():
+    pods = (ls("a", p99=0.2, slo=0.1, median=0.1), ls("b", p99=0.2, slo=0.1), ls("c", p99=0.09, slo=0.1, trend=6.0), ls("d"))
+    assessment = judged(snapshot(*pods, cpu_usage=1.0))
+    assert assessment.slo_violated_by == ("shop/a", "shop/b")
+    assert assessment.latency_rising == ("shop/a", "shop/c")
+
+
 def test_latency_without_an_slo_does_not_rise():
     assert not rises(p99=9.0, trend=50.0, median=0.1)

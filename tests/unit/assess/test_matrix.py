@@ -1,6 +1,7 @@
 import pytest
 
 from builders import GIB, judged, ls, snapshot
+from qosmanager.model.assessment import MatrixInputs
 from qosmanager.model.qos import Level, MatrixAction
 
 
@@ -39,6 +40,13 @@ def test_eviction_at_once_needs_cpu_memory_and_latency(percent, available, pod, 
 )
 def test_rows_below_match_in_order(percent, trend, expected):
     assert matrix(percent, trend=trend) == expected
+
+
+def test_the_matrix_shows_what_it_was_matched_with():
+    reading = snapshot(RISING, cpus=100.0, cpu_usage=50.0, memory_total=100 * GIB, memory_available=14 * GIB, cpu_trend=3.0)
+    assert judged(reading).matrix.inputs == MatrixInputs(cpu_percent=50.0, memory_percent=86.0, cpu_trend=3.0, latency_rising=True)
+    unknown = MatrixInputs(cpu_percent=0.0, memory_percent=0.0, cpu_trend=0.0, latency_rising=False)
+    assert judged(snapshot(cpu_usage=None)).matrix.inputs == unknown
 
 
 def test_memory_that_is_not_measured_evicts_nobody_at_once():

@@ -51,7 +51,9 @@ def test_the_bound_of_a_stall_follows_min_available():
     assert not risk(settings=settings, memory_available=15 * GIB, memory_psi_full=50.0).present
 
 
-@pytest.mark.parametrize(("ended", "expected"), [(NOW - 14.9, False), (NOW - 15, True), (None, True), (NOW + 5, True)])
+@pytest.mark.parametrize(
+    ("ended", "expected"), [(NOW, False), (NOW - 0.5, False), (NOW - 14.9, False), (NOW - 15, True), (None, True), (NOW + 0.5, True)]
+)
 def test_a_stall_average_says_nothing_for_15_seconds_after_a_victim_ended(ended, expected):
     assert risk(state=State(victim_ended=ended), memory_available=15 * GIB, memory_psi_full=50.0).present is expected
 

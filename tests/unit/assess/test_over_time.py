@@ -57,6 +57,12 @@ def test_moments_ahead_of_a_clock_that_went_back_are_forgotten():
 def test_without_a_time_there_is_no_past():
     state = State(recent=(Moment(time=0.0, cpu_score=99, cpu_percent=99),))
     assert judged(reading(10, time=None), state).steady_level is Level.LOW
+    assert remembered(reading(10, time=None), state).recent == (Moment(time=0.0, cpu_score=4.0, cpu_percent=10.0, system_usage=10.0),)
+
+
+def test_cycles_of_a_tenth_of_a_second_are_remembered_each():
+    state = State(time=NOW - 0.1, recent=tuple(Moment(time=NOW - age, cpu_score=0, cpu_percent=0) for age in (0.2, 0.1, 0.0)))
+    assert len(remembered(reading(10), state).recent) == 4
 
 
 def smoothed(*percents, window=60.0):
@@ -76,6 +82,30 @@ def test_smoothing_keeps_a_window_of_an_hour_in_sixty_slices():
     state = smoothed(*[50] * 300, window=3600.0)[-1][0]
     assert len(state.smoothing) == 5
     assert sum(bucket.count for bucket in state.smoothing) == 300
+
+
+def test_a_slice_ends_with_its_length():
+    # A minute in sixty slices of a second: each second begins one.
+    state = smoothed(50, 25, 0, window=60.0)[-1][0]
+    assert [(bucket.start, bucket.count, bucket.cpu) for bucket in state.smoothing] == [
+        (NOW, 1, 20.0),
+        (NOW + 1, 1, 10.0),
+        (NOW + 2, 1, 0.0),
+    ]
+    state = smoothed(50, 25, 0, window=120.0)[-1][0]
+    assert [(bucket.start, bucket.count, bucket.cpu) for bucket in state.smoothing] == [(NOW, 2, 30.0), (NOW + 2, 1, 0.0)]
+
+
+def test_the_memory_score_is_smoothed_as_well():
+    # 80 percent in use give 35 points, 40 give 17.5.
+    full, half = (snapshot(cpu_usage=0.0, memory_total=100, memory_available=left) for left in (20, 60))
+    results = run([full, half], settings=Settings(smoothing=Smoothing(window=3600.0)))
+    assert results[-1][1].memory.mean == pytest.approx(26.25)
+    assert results[-1][1].cpu.mean == 0
+
+
+def test_a_window_of_a_second_holds_the_present():
+    assert smoothed(100, 50, window=1.0)[-1][1].cpu.mean == pytest.approx(20)
 
 
 def test_suppression_looks_at_the_larger_of_score_and_mean():

@@ -21,6 +21,68 @@ def points(pressure):
     return {factor.name: factor.points for factor in pressure.factors}
 
 
+def shown(pressure):
+    """Return of each factor its name, points, cap, readings and note."""
+    return [(one.name, one.points and round(one.points, 9), round(one.cap, 9), one.inputs, one.note) for one in pressure.factors]
+
+
+def test_cpu_factors_show_the_readings_they_are_made_of():
+    assert shown(cpu(ls(usage=4.0, request=8.0), cpu_usage=8.0, cpu_trend=0.25, load1=8.0)) == [
+        ("usage", 20, 40, {"cpu_percent": 50.0}, ""),
+        ("ls_ratio", 15, 60, {"ls_usage": 4.0, "ls_request": 8.0}, ""),
+        ("trend", 5, 20, {"cpu_trend": 0.25}, ""),
+        ("load", 5, 20, {"load1": 8.0, "cpus": 16.0}, ""),
+    ]
+
+
+def test_cpu_factors_that_are_not_measured_say_so():
+    assert shown(cpu(cpu_usage=None)) == [
+        ("usage", 0, 40, {"cpu_percent": None}, "not measured"),
+        ("ls_ratio", 0, 60, {"ls_usage": 0, "ls_request": 4.0}, "not measured"),
+        ("trend", 0, 20, {"cpu_trend": None}, "not measured"),
+        ("load", 0, 20, {"load1": None, "cpus": 16.0}, "not measured"),
+    ]
+
+
+def test_memory_factors_show_the_readings_they_are_made_of():
+    readings = {"memory_available": 20 * GIB, "ls_memory_growth": 4.0, "pgscan_direct": 500.0, "pgscan_kswapd": 100.0}
+    assert shown(memory(**readings, swap_total=10 * GIB, swap_used=5 * GIB)) == [
+        ("usage", 28, 35, {"memory_percent": 80.0}, ""),
+        ("ls_growth", 5, 25, {"ls_memory_growth": 4.0}, ""),
+        ("reclaim", 10, 20, {"pgscan_direct": 500.0, "pgscan_kswapd": 100.0}, ""),
+        ("swap", 10, 20, {"swap_percent": 50.0}, ""),
+    ]
+    # Without swap points and caps are a quarter higher.
+    assert shown(memory(**readings, swap_total=0)) == [
+        ("usage", 35, 43.75, {"memory_percent": 80.0}, ""),
+        ("ls_growth", 6.25, 31.25, {"ls_memory_growth": 4.0}, ""),
+        ("reclaim", 12.5, 25, {"pgscan_direct": 500.0, "pgscan_kswapd": 100.0}, ""),
+        ("swap", None, 20, {"swap_total": 0}, "no swap device"),
+    ]
+
+
+def test_memory_factors_that_are_not_measured_say_so():
+    assert [(one.name, one.note) for one in memory(swap_total=GIB).factors] == [
+        (name, "not measured") for name in ("usage", "ls_growth", "reclaim", "swap")
+    ]
+    assert [(one.name, one.note) for one in memory().factors][:3] == [(name, "not measured") for name in ("usage", "ls_growth", "reclaim")]
+
+
+def test_io_factors_show_the_readings_they_are_made_of():
+    assert shown(io(io_psi_some=50.0, iowait=20.0, disk_util=60.0, net_util=30.0)) == [
+        ("stall", 20, 40, {"io_psi_some": 50.0}, ""),
+        ("iowait", 12, 30, {"iowait": 20.0}, ""),
+        ("disk", 12, 20, {"disk_util": 60.0}, ""),
+        ("network", 3, 10, {"net_util": 30.0}, ""),
+    ]
+    assert shown(io(iowait=30.0, disk_util=50.0)) == [
+        ("iowait", 36, 60, {"iowait": 30.0}, ""),
+        ("disk", 20, 40, {"disk_util": 50.0}, ""),
+        ("stall", None, 40, {"io_psi_some": None}, "not measured"),
+        ("network", None, 10, {"net_util": None}, "not measured"),
+    ]
+
+
 def test_cpu_usage_counts_two_fifths_of_its_percent():
     assert points(cpu(cpu_usage=8.0))["usage"] == pytest.approx(20)
     assert points(cpu(cpu_usage=16.0))["usage"] == pytest.approx(40)
