@@ -6,6 +6,7 @@ exponential. The distribution is a list of (seconds, requests), made only in a s
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from math import log
 
@@ -24,6 +25,27 @@ def alone(service_time: float, share: float) -> float:
     return -service_time * log(1 - share)
 
 
+@lru_cache(maxsize=4096)
+def bodies(service_time: float, late: float) -> tuple[tuple[float, float], ...]:
+    """Return the distribution of (seconds, share) of requests that find no queue; `late` of them wait for a time slice."""
+    whole = [(service_time * factor, share * (1 - late)) for factor, share in _STRATA]
+    if late <= 0:
+        return tuple(whole)
+    whole += [(service_time * factor + SLICE * wait, share * part * late) for factor, share in _STRATA for wait, part in _LATE]
+    whole.sort()
+    thinned: list[tuple[float, float]] = []
+    below = mass = weighted = 0.0
+    borders = iter(_BORDERS[1:])
+    border = next(borders)
+    for seconds, share in whole:
+        mass, weighted = mass + share, weighted + share * seconds
+        if below + mass >= border:
+            thinned.append((weighted / mass, mass))
+            below, mass, weighted = below + mass, 0.0, 0.0
+            border = next((each for each in borders if each > below), 1.0)
+    return (*thinned, (weighted / mass, mass)) if mass > 0 else tuple(thinned)
+
+
 class Second:
     """The requests of one second: how many waited how long. `late`: the share of them that waited for a slice."""
 
@@ -36,15 +58,15 @@ class Second:
 
     def points(self, service_time: float, elsewhere: float, timeout: float) -> Points:
         """Return the distribution, sorted; a request that takes longer than `timeout` is given up then."""
-        bodies = [(service_time * factor + elsewhere, share * (1 - self.late)) for factor, share in _STRATA]
-        if self.late > 0:
-            bodies += [
-                (service_time * factor + elsewhere + SLICE * wait, share * part * self.late)
-                for factor, share in _STRATA
-                for wait, part in _LATE
-            ]
+        found = bodies(round(service_time, 6), round(self.late, 3))
         waits = [*self.waits, (0.0, self.at_once)] if self.at_once > 0 else self.waits
-        return sorted((min(wait + body, timeout), number * share) for wait, number in waits for body, share in bodies)
+        return sorted((min(wait + elsewhere + body, timeout), number * share) for wait, number in waits for body, share in found)
+
+
+@lru_cache(maxsize=4096)
+def calm_quantile(service_time: float, late: float, share: float) -> float:
+    """Return the quantile where nobody finds a queue, in seconds."""
+    return quantile(list(bodies(service_time, late)), share)
 
 
 def quantile(points: Points, share: float) -> float:

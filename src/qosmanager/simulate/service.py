@@ -10,7 +10,7 @@ from itertools import cycle
 from random import Random
 
 from qosmanager.simulate.curve import TICK, Curve
-from qosmanager.simulate.latency import MEDIAN, SLICE, TAIL, Points, Second, alone, quantile
+from qosmanager.simulate.latency import MEDIAN, SLICE, TAIL, Points, Second, alone, calm_quantile, quantile
 from qosmanager.simulate.pods import SimulatedPod
 from qosmanager.simulate.scenario import WorkloadSpec
 
@@ -92,8 +92,7 @@ class ServicePod(SimulatedPod):
         self.work = after if after > _NOTHING else 0.0
         if self.quota < math.inf and after > _NOTHING and given >= self.quota * (1 - 1e-6):
             self.throttled += 1
-        first, last, half = before / rate, after / rate, self._arrived / 2
-        self._second.waits += ((first * 0.75 + last * 0.25, half), (first * 0.25 + last * 0.75, half))
+        self._second.waits.append(((before + after) / 2 / rate, self._arrived))
         # What came after the quota was used up waits, and what was left over waits until it is done.
         if before == 0.0:
             self.stalled += TICK * after / max(self._arrived, after)
@@ -106,15 +105,20 @@ class ServicePod(SimulatedPod):
         self.points = None
         self.requests = (second.at_once + sum(work for _, work in second.waits)) / service.time
         self.given_up, self._lost = self._lost / service.time, 0.0
+        time = service.time * self.inflated
         if self.requests <= 0.0:
             self.p50 = self.p99 = None
-        elif second.waits or second.late > 0.0 or self.elsewhere > 0.0 or self.inflated > 1.0:
-            self.points = second.points(service.time * self.inflated, self.elsewhere, service.timeout)
+        elif second.waits:
+            self.points = second.points(time, self.elsewhere, service.timeout)
             self.p50, self.p99 = quantile(self.points, MEDIAN), quantile(self.points, TAIL)
-            self._second = Second()
+        elif second.late > 0.0 or self.elsewhere > 0.0 or self.inflated > 1.0:
+            self.points = second.points(time, self.elsewhere, service.timeout) if self.requests < REQUESTS else None
+            found = (self.elsewhere + calm_quantile(round(time, 6), round(second.late, 3), share) for share in (MEDIAN, TAIL))
+            self.p50, self.p99 = (min(seconds, service.timeout) for seconds in found)
         else:
             self.p50, self.p99 = self._alone
-            second.at_once = 0.0
+        self._second = Second() if second.waits or second.late else second
+        self._second.at_once = 0.0
         if self.requests >= REQUESTS:
             self.told = self.p99
             self._recent.clear()
