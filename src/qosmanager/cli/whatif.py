@@ -17,6 +17,7 @@ from rich.table import Table
 from qosmanager.cli.console import console
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.recording import opened, tell_damages
+from qosmanager.cli.report_page import check_report, follow, write_page
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.quantities import shown_duration
@@ -24,6 +25,9 @@ from qosmanager.views.figures import iso, rounded
 
 if TYPE_CHECKING:
     from qosmanager.record.reader import Recording
+    from qosmanager.report.page import Page
+    from qosmanager.report.track import Track
+    from qosmanager.simulate.run import Cycle
     from qosmanager.simulate.tally import Totals
     from qosmanager.whatif.compare import Measured, Outcome
     from qosmanager.whatif.demand import Observed
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 _NUMBERS = 400_000  # of demand that are kept: a long recording of many pods is looked at in longer steps
 _SHORTEST = 5.0  # seconds of a step: the model draws a queue's fluctuations itself, they must not be counted twice
 _REDRAWN = 200  # cycles
+_RECORDED = "as recorded"  # no file is named so: a configuration ends in .yaml
 
 Figure = Callable[["Totals"], float | None]
 
@@ -49,13 +54,15 @@ class Told(Struct, frozen=True, kw_only=True):
     epilog="""\b
 Examples:
   qosmanager whatif /var/lib/qosmanager/record --config other.yaml
+  qosmanager whatif record --config other.yaml --report page.html
   qosmanager whatif record --config other.yaml --output json | jq .runs""",
 )
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.option("--config", type=click.Path(path_type=Path), required=True, help="The other configuration (qosManager: ...).")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or as data.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page that opens offline.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What the simulator draws chance from.")
-def whatif(recording: Path, config: Path, output: str, seed: int) -> None:
+def whatif(recording: Path, config: Path, output: str, report: Path | None, seed: int) -> None:
     """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
 
     What the pods wanted is taken from what they used, waited for and were throttled by. Where batch was held back, that is known only
@@ -66,29 +73,70 @@ def whatif(recording: Path, config: Path, output: str, seed: int) -> None:
     Exit code: 0 done; 2 wrong usage, or no recording.
     """
     other = read_settings(config)
-    told = _run(recording, other, config.name, seed)
+    check_report(report)
+    drawing = None if report is None else Drawing()
+    told = _run(recording, {config.name: other}, seed, drawing)
+    if drawing is not None and report is not None:
+        write_page(drawing.page(told), report)
     if output == "json":
         click.echo(json.dumps(_document(told), indent=2, ensure_ascii=False))
     else:
         _show(told)
 
 
-def _run(path: Path, other: Settings, name: str, seed: int) -> Told:
+class Drawing:
+    """The tracks of a page: what was measured, then each configuration with the most that batch may have wanted."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[str, Track] = {}
+
+    def add(self, name: str, cycle: Cycle, memory: int) -> None:
+        """Take one cycle into a track; `memory`: of the node, bytes."""
+        from qosmanager.report.track import Track  # noqa: PLC0415 - an extra
+
+        if name not in self._tracks:
+            self._tracks[name] = Track(name)
+        follow(self._tracks[name], cycle, memory)
+
+    def page(self, told: Told) -> Page:
+        """Return the page."""
+        from qosmanager.report.page import Page  # noqa: PLC0415 - an extra
+
+        observed = told.observed
+        return Page(
+            title=f"What if: {told.path}",
+            about=_head(told),
+            facts="",
+            cpus=observed.cpus,
+            memory=observed.memory or None,
+            tracks=tuple(self._tracks.values()),
+            rows=tuple(_rows(told)),
+            slos={each.pod.key: each.pod.latency.slo for each in observed.pods if each.pod.latency.slo is not None},
+            notes=(*_notes(told), "the simulated runs are drawn with the most that batch may have wanted"),
+        )
+
+
+def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | None) -> Told:
     tape = opened(path)
     from qosmanager.record.replay import CannotDecideError  # noqa: PLC0415 - the other commands need neither recordings nor a simulator
     from qosmanager.whatif.compare import compare  # noqa: PLC0415
+    from qosmanager.whatif.rebuild import Bound  # noqa: PLC0415
 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         try:
-            observed, measured = _read(tape, progress)
+            observed, measured = _read(tape, progress, drawing)
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
-        # A dictionary: under a name of its own, for OTHER may be what was recorded.
-        configurations = {"as recorded": observed.settings, name if name != "as recorded" else f"./{name}": other}
-        task = progress.add_task("simulating", total=4 * observed.seconds)
+        task = progress.add_task("simulating", total=2 * (1 + len(others)) * observed.seconds)
         passed = _Passed(progress, task)
-        outcomes = compare(observed, configurations, seed, lambda _, __, cycle: passed.add(cycle.truth.seconds))
+
+        def watch(name: str, bound: Bound, cycle: Cycle) -> None:
+            passed.add(cycle.truth.seconds)
+            if drawing is not None and bound is Bound.HIGH:
+                drawing.add(f"{name}, simulated", cycle, observed.memory)
+
+        outcomes = compare(observed, {_RECORDED: observed.settings} | others, seed, watch)
     tell_damages(tape)
     return Told(path=path, observed=observed, measured=measured.totals(observed), outcomes=outcomes)
 
@@ -109,7 +157,7 @@ class _Passed:
             self._progress.update(self._task, completed=self._seconds)
 
 
-def _read(tape: Recording, progress: Progress) -> tuple[Observed, Measured]:
+def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> tuple[Observed, Measured]:
     """Read the recording twice: who is in it, then what they wanted."""
     from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
     from qosmanager.whatif.compare import Measured  # noqa: PLC0415
@@ -133,7 +181,9 @@ def _read(tape: Recording, progress: Progress) -> tuple[Observed, Measured]:
     for number, each in enumerate(replay(tape.cycles())):
         held = None if each.before.be_observed else each.before.be_limit
         observer.add(each.record, each.settings, held)
-        measured.add(each.record)
+        cycle = measured.add(each.record)
+        if drawing is not None and cycle is not None:
+            drawing.add("measured", cycle, each.record.snapshot.node.memory_total or 0)
         if number % _REDRAWN == 0:
             progress.update(task, completed=tape.size + tape.read)
     progress.update(task, completed=2 * tape.size)
@@ -154,23 +204,32 @@ _FIGURES: tuple[tuple[str, str, Figure, str], ...] = (
 
 
 def _show(told: Told) -> None:
-    here, observed = console(), told.observed
-    here.print(
-        f"[bold]{told.path}[/bold]: {shown_duration(round(observed.seconds))} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
-        f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s",
-        highlight=False,
-    )
+    here = console()
+    here.print(_head(told), style="bold", highlight=False, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for title in ("measured", *(f"{outcome.name}, simulated" for outcome in told.outcomes)):
         table.add_column(title, justify="right")
-    for key, name, figure, form in _FIGURES:
-        # The kernel's own kills are in no recording.
-        measured = "-" if key == "oom_kills" else _cell(figure(told.measured), form)
-        table.add_row(name, measured, *(_range(outcome, figure, form) for outcome in told.outcomes))
+    for row in _rows(told):
+        table.add_row(*row)
     here.print(table)
     for line in _notes(told):
         here.print(line, style="dim", highlight=False)
+
+
+def _head(told: Told) -> str:
+    observed = told.observed
+    return (
+        f"{told.path}: {shown_duration(round(observed.seconds))} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
+        f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s"
+    )
+
+
+def _rows(told: Told) -> Iterator[tuple[str, ...]]:
+    for key, name, figure, form in _FIGURES:
+        # The kernel's own kills are in no recording.
+        measured = "-" if key == "oom_kills" else _cell(figure(told.measured), form)
+        yield (name, measured, *(_range(outcome, figure, form) for outcome in told.outcomes))
 
 
 def _notes(told: Told) -> Iterator[str]:

@@ -126,7 +126,7 @@ def _figure(page: Page) -> go.Figure:
     figure.update_yaxes(range=[0, page.cpus * 1.05], row=1)
     figure.update_yaxes(type="log", range=_latency_range(page), row=2)
     figure.update_yaxes(range=[0, 100], dtick=25, row=3)
-    figure.update_yaxes(showticklabels=False, row=4)
+    figure.update_yaxes(showticklabels=False, range=[-0.5, 0.5], row=4)
     figure.update_yaxes(range=[0, _memory_top(page)], row=5)
     order = _order(page)
     figure.update_yaxes(type="category", categoryorder="array", categoryarray=order, range=[-0.5, len(order) - 0.5], row=6)

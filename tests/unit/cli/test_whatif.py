@@ -78,6 +78,15 @@ def test_the_table_says_what_is_a_range_and_what_was_measured(day):
     assert "the model's own error" in done.output
 
 
+def test_the_page_has_what_was_measured_and_both_configurations(day, tmp_path):
+    pytest.importorskip("plotly", reason="the extra `report` is not installed: plotly is missing")
+    done = whatif(day / "record", "--config", day / "other.yaml", "--report", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<th>measured</th><th>as recorded, simulated</th><th>other.yaml, simulated</th>" in text
+    assert "p99 default\\u002fapi" in text
+
+
 @pytest.mark.parametrize(
     ("recording", "config", "said"),
     [
