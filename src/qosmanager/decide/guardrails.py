@@ -32,8 +32,8 @@ _HOLDING = (SetBeCpuLimit, RestoreBeCpuLimit, SetBeCpuset, RestoreBeCpuset)
 
 
 def guard(facts: Facts, draft: Draft) -> Draft:
-    """Return the draft as it is; or, when an action breaks a rule, with what tightens alone and the state from before the cycle, which
-    none of what is taken out has happened in; and in any case with a BE limit that fits the node."""
+    """Return the draft as it is; or, when an action breaks a rule, with what tightens alone and the state from before the cycle, in which
+    nothing but that has happened; and in any case with a BE limit that fits the node."""
     return _fitted(facts, _sound(facts, draft))
 
 
@@ -45,7 +45,16 @@ def _sound(facts: Facts, draft: Draft) -> Draft:
     failures = tuple(PluginFailure(action.plugin, f"guardrail: {rule}: {action}") for action, rule in broken)
     refused = {id(action) for action, _ in broken}
     kept = tuple(action for action in draft.actions if id(action) not in refused and _tightens(action, facts.before))
-    return replace(draft, actions=kept, failures=draft.failures + failures, state=facts.before)
+    return replace(draft, actions=kept, failures=draft.failures + failures, state=_after(facts.before, kept, draft.state))
+
+
+def _after(before: State, kept: tuple[Action, ...], planned: State) -> State:
+    """Return the state from before the cycle with the bursts that end ended, and the limit that falls at its new value."""
+    restored = {action.pod for action in kept if isinstance(action, RestoreCpuLimit)}
+    bursts = tuple(burst for burst in before.bursts if burst.pod not in restored)
+    after = replace(before, bursts=bursts, burst_cooldown_until=planned.burst_cooldown_until)
+    limits = [action.cores for action in kept if isinstance(action, SetBeCpuLimit) and action.mode is Mode.ENFORCE]
+    return replace(after, be_limit=limits[-1], be_observed=False) if limits else after
 
 
 def _fitted(facts: Facts, draft: Draft) -> Draft:
