@@ -45,6 +45,7 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/reaction.py
+	$(BIN)/python benchmarks/record.py
 
 # A test may take three hours here, not the usual 400 s.
 LONG := $(BIN)/pytest --timeout 10800

@@ -32,13 +32,18 @@ from qosmanager.config.settings import Settings
 from qosmanager.documents.quantities import ANY, Rule
 from qosmanager.documents.reader import allowed
 from qosmanager.documents.snapshot import load_snapshot
+from qosmanager.engine.shadow import Shadow
 from qosmanager.engine.step import step
 from qosmanager.http.openapi import description
 from qosmanager.model.actions import Outcome, Receipt, Result, Verdict
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
+from qosmanager.model.state import State
+from qosmanager.views.beside import Beside
 from qosmanager.views.metrics import Metrics
+from qosmanager.views.recording import RecordingView
+from qosmanager.views.shadow import ShadowView
 from qosmanager.views.status import About
 
 DOCS = Path(__file__).resolve().parent
@@ -208,7 +213,14 @@ def own_metrics() -> str:
     """Return a table of every family that one eventful cycle exports."""
     collector = Metrics(About(version="0", pid=1, started=0.0), Settings())
     collector.observe(eventful_cycle())
+    recording = RecordingView(directory="", cycles=1, bytes=1, lost=0)
+    collector.beside = lambda: Beside(recording=recording, shadow=eventful_shadow())
     return _metric_table(collector)
+
+
+def eventful_shadow() -> ShadowView:
+    """Return another configuration beside the agent, with a limit of its own."""
+    return replace(Shadow("", Settings(), State()).view, level="HIGH", be_limit=1.0)
 
 
 def process_metrics() -> str:

@@ -75,13 +75,13 @@ class Columns:
 def pack(codes: Codes, before: Codes) -> bytes:
     """Return the differences to numbers of the same count: how many bytes each has, then all lowest bytes, all second ones, and so on."""
     count = len(codes)
-    difference = (_large(codes) + _zeros(count) - _large(before)) & _mask(count)
-    raw = difference.to_bytes(_CELL * count, "little")
-    planes = [raw[place::_CELL] for place in range(_CELL)]
-    nothing = bytes((_ZERO,)) * count
-    while planes and planes[-1] == nothing:
-        planes.pop()
-    return bytes((len(planes),)) + b"".join(planes)
+    mask, zeros, nothing = _constants(count)
+    raw = ((_large(codes) + zeros - _large(before)) & mask).to_bytes(_CELL * count, "little")
+    width = _CELL
+    while width and raw[width - 1 :: _CELL] == nothing:
+        width -= 1
+    planes = [raw[place::_CELL] for place in range(width)]
+    return bytes((width,)) + b"".join(planes)
 
 
 def unpack(data: memoryview, before: Codes) -> Codes:
@@ -92,7 +92,8 @@ def unpack(data: memoryview, before: Codes) -> Codes:
     raw = bytearray((_ZERO,)) * (_CELL * count)
     for place in range(width):
         raw[place::_CELL] = data[1 + place * count : 1 + (place + 1) * count]
-    number = (int.from_bytes(raw, "little") - _zeros(count) + _large(before)) & _mask(count)
+    mask, zeros, _ = _constants(count)
+    number = (int.from_bytes(raw, "little") - zeros + _large(before)) & mask
     codes = array("d", number.to_bytes(_CELL * count, "little"))
     if _SWAP:
         codes.byteswap()
@@ -106,21 +107,14 @@ def _large(codes: Codes) -> int:
     return int.from_bytes(codes.tobytes(), "little")
 
 
-_MASKS: dict[int, tuple[int, int]] = {}
+_CONSTANTS: dict[int, tuple[int, int, bytes]] = {}
 
 
-def _constants(count: int) -> tuple[int, int]:
-    """Return the mask of so many cells, and what is added to their differences; a few counts come again and again."""
-    if count not in _MASKS:
-        if len(_MASKS) > 256:
-            _MASKS.clear()
-        _MASKS[count] = (1 << 8 * _CELL * count) - 1, int.from_bytes(bytes((_ZERO,)) * (_CELL * count), "little")
-    return _MASKS[count]
-
-
-def _mask(count: int) -> int:
-    return _constants(count)[0]
-
-
-def _zeros(count: int) -> int:
-    return _constants(count)[1]
+def _constants(count: int) -> tuple[int, int, bytes]:
+    """Return the mask of so many cells, what is added to their differences, and a plane without any; a few counts come again and again."""
+    if count not in _CONSTANTS:
+        if len(_CONSTANTS) > 256:
+            _CONSTANTS.clear()
+        nothing = bytes((_ZERO,)) * count
+        _CONSTANTS[count] = (1 << 8 * _CELL * count) - 1, int.from_bytes(nothing * _CELL, "little"), nothing
+    return _CONSTANTS[count]

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from math import ldexp, ulp
 from typing import Any, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.model.snapshot import NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
@@ -127,7 +126,8 @@ class Quantiser:
 
 
 def _pod(pod: Pod, before: Pod, then: Pod | None) -> Pod:
-    """Put a pod on the grid; `then` is what came of the pod `before`, which stood at its place in the last snapshot."""
+    """Put a pod on the grid; `then` is what came of the pod `before`, which stood at its place in the last snapshot. What is still the same
+    object gives the same object again: by that the encoder sees that nothing is new."""
     memory, latency, observed = pod.memory, pod.latency, pod.observed
     return replace(
         pod,
@@ -164,15 +164,22 @@ def _latency(latency: PodLatency) -> PodLatency:
 
 
 def _observed(observed: PodObserved) -> PodObserved:
-    return observed if observed is NOT_OBSERVED else replace(observed, **_on_grid(observed, OBSERVED))
+    if observed is NOT_OBSERVED:
+        return observed
+    read, write, cpu, memory, io = OBSERVED
+    return replace(
+        observed,
+        io_read=read.value(observed.io_read),
+        io_write=write.value(observed.io_write),
+        cpu_psi_some=cpu.value(observed.cpu_psi_some),
+        memory_psi_full=memory.value(observed.memory_psi_full),
+        io_psi_some=io.value(observed.io_psi_some),
+    )
 
 
 def _node(node: Node) -> Node:
-    return replace(node, **_on_grid(node, NODE))
-
-
-def _on_grid(readings: Struct, grids: Sequence[Grid]) -> dict[str, Any]:
-    return {grid.field: grid.value(getattr(readings, grid.field)) for grid in grids}
+    readings: dict[str, Any] = {grid.field: grid.value(getattr(node, grid.field)) for grid in NODE}
+    return replace(node, **readings)
 
 
 class QuantisedReadings:
