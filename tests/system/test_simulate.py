@@ -1,4 +1,4 @@
-"""Shipped scenarios with the agent and without it, and the command that runs them. Days are run in minutes; `make soak-scenarios` runs all."""
+"""Shipped scenarios with the agent and without it, and their command. Days run in minutes here; `make soak-scenarios` runs all of them whole."""
 
 import json
 

@@ -18,7 +18,7 @@ from qosmanager.simulate.tally import Tally, Totals
 from qosmanager.views.figures import rounded
 from qosmanager.views.sparkline import condensed
 
-COLUMNS = 72  # of the timeline
+COLUMNS = 48  # of the timeline: with its names and scales it fits 80
 _MOST_EVENTS = 200
 
 
