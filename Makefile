@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image lint types contracts check bench docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real lock clean
+.PHONY: run test v2-image lint types contracts check bench mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -46,6 +46,19 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/reaction.py
 	$(BIN)/python benchmarks/record.py
+
+# assess/ and decide/ changed in some 3,400 ways, one at a time: does a test notice? By file, and what is left (half an hour of one core).
+# Its tool has an environment of its own; what has been tried already is not tried again: rm -r mutants to begin anew.
+mutants: $(VENV)-mutants/.ready
+	PATH="$(CURDIR)/$(VENV)-mutants/bin:$$PATH" nice -n 15 mutmut run
+	$(VENV)-mutants/bin/python tests/mutants/score.py mutants
+
+$(VENV)-mutants/.ready: requirements/dev.lock requirements/mutants.lock
+	@echo "setting up $(VENV)-mutants (once)"
+	@$(PYTHON) -m venv --clear $(VENV)-mutants
+	@$(VENV)-mutants/bin/pip install --quiet --require-hashes --requirement requirements/dev.lock --requirement requirements/mutants.lock
+	@$(VENV)-mutants/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 # A test may take three hours here, not the usual 400 s.
 LONG := $(BIN)/pytest --timeout 10800
@@ -100,4 +113,4 @@ $(VENV)-docs/.ready: requirements/docs.lock
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-mutants mutants site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -12,9 +12,10 @@ from qosmanager.config.settings import (
     NodeQosResourceSettings,
     Settings,
     SystemQosResourceSettings,
+    SystemReserved,
 )
 from qosmanager.decide.decide import ORDER
-from qosmanager.model.actions import Evict, RestoreCpuLimit, SetBeCpuLimit, SetCpuLimit, Standing
+from qosmanager.model.actions import Evict, Resources, RestoreCpuLimit, SetBeCpuLimit, SetCpuLimit, Standing
 from qosmanager.model.qos import Level, Mode, Plugin, QoS
 from qosmanager.model.state import Burst, State
 
@@ -102,6 +103,36 @@ def test_the_first_cycle_after_stale_data_is_one_period_long():
     assert [action.cores for action in found] == [pytest.approx(3.6)]
 
 
+@pytest.mark.parametrize(("ago", "kept"), [(0.0, True), (0.5, True), (3.0, True), (3.1, False), (-0.5, False)])
+def test_what_must_last_lasts_through_cycles_that_follow_each_other(ago, kept):
+    # Missing cycles, or a clock that went back, are a break; score 0 at LOW's bound, so that a fall stays possible.
+    state = State(time=NOW - ago, suppress_level=Level.HIGH, suppress_since=NOW - 60, below_since=NOW - 1)
+    assert remembered(snapshot(cpu_usage=0.0), state).below_since == (NOW - 1 if kept else NOW)
+
+
+def test_without_a_decision_the_resources_are_those_of_the_configuration():
+    settings = Settings(system_reserved=SystemReserved(cpu=2.0, memory=3 * GIB))
+    assert decided(OLD, STATE, settings).resources == Resources(
+        cpus=16.0,
+        node_available=14.0,
+        system_reserved=2.0,
+        system_usage=None,
+        ls_request=0.0,
+        exclusive_cpus=0.0,
+        be_allowance=0.0,
+        memory_total=100 * GIB,
+        memory_reserved=3 * GIB,
+    )
+
+
+@pytest.mark.parametrize("reading", [READING, OLD])
+def test_the_plan_names_the_pods_whose_limit_is_raised(reading):
+    busy = replace(reading, pods=(ls("web", usage=1.4, limit=1.0), ls("other", usage=0.1)))
+    bursts = (BURST, replace(BURST, pod="shop/other", base_limit=3.0, observed=True))
+    plan = decided(replace(busy, node=replace(busy.node, cpu_usage=2.0)), State(time=NOW - 1, bursts=bursts))
+    assert plan.raised == ("shop/web",)
+
+
 # -- paused --------------------------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +204,12 @@ def test_a_failure_evicts_nobody_even_with_oom_risk():
     plan = decided(replace(READING, pods=(*PODS, failing_node_qos_resource())), STATE)
     assert of_kind(plan, Evict) == []
     assert of_kind(plan, SetCpuLimit) == []
+
+
+def test_when_cpu_burst_fails_an_observed_burst_claims_nothing():
+    burst = replace(BURST, pod="shop/free", limit=9.0, observed=True)
+    reading = snapshot(failing_cpu_burst(), ls("free", usage=1.0), cpu_usage=2.0)
+    assert [action.cores for action in of_kind(decided(reading, State(bursts=(burst,))), SetBeCpuLimit)] == [14.0]
 
 
 def test_a_failure_lasts_for_its_cycle():
