@@ -37,6 +37,8 @@ def demo(duration: float | None, *, plain: bool, recorded: bool, save: Path | No
     Needs root and cgroups that can be written; elsewhere it shows recorded readings, decided again. Everything it makes is removed at its
     end, Ctrl-C included.
     """
+    if recorded and record is not None:
+        raise CannotRunError("--record: with --recorded no agent runs that could be recorded")
     # The other commands need neither screen nor processes.
     from qosmanager.demo.processes import ProcessError  # noqa: PLC0415
     from qosmanager.demo.run import Options, run  # noqa: PLC0415

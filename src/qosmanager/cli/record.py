@@ -11,7 +11,8 @@ import msgspec
 
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.options import output_option
-from qosmanager.cli.recording import opened, span, tell_damages
+from qosmanager.cli.recording import opened, tell_damages
+from qosmanager.cli.screen import span
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.views.figures import iso
 

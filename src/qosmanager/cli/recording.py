@@ -109,13 +109,3 @@ def tell_damages(recording: Recording) -> None:
             f"{damage.file}: {damage.what}, at byte {damage.offset}; what lies before it is read, what follows in this file is lost",
             err=True,
         )
-
-
-def span(seconds: float) -> str:
-    """Say how long something is, in its two largest units."""
-    rest, parts = round(seconds), list[str]()
-    for unit, size_ in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, rest = divmod(rest, size_)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2])

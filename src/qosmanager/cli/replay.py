@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from qosmanager.cli.errors import CannotRunError
-from qosmanager.cli.recording import opened, span, tell_damages
+from qosmanager.cli.recording import opened, tell_damages
+from qosmanager.cli.screen import span
 from qosmanager.documents.quantities import time
 from qosmanager.views.decisions import Decisions, runs
 from qosmanager.views.explain_text import decision_text

@@ -14,6 +14,7 @@ from qosmanager.documents.quantities import shown_bytes
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.reports import PAUSED, thrift_text
+from qosmanager.views.shadow import ShadowView
 from qosmanager.views.status import Status
 
 LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
@@ -99,9 +100,23 @@ def _notices(status: Status) -> Iterator[Text]:
         yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
     if status.dry_run:
         yield Text("DRY RUN it decides and reports, and changes nothing", style=_NOTICE)
+    if status.recording is not None and status.recording.stopped:
+        yield Text(f"NOT RECORDED any more in {status.recording.directory}: {status.recording.stopped}", style=_NOTICE)
+    if status.shadow is not None:
+        yield Text(f"BESIDE {_shadow(status.shadow)}", style="yellow")
     held_back = [f"{plugin} {mode}" for plugin, mode in status.plugins.items() if mode != "enforce"]
     if held_back:
         yield Text(f"NOT ENFORCED {', '.join(held_back)}", style="yellow")
+
+
+def _shadow(shadow: ShadowView) -> str:
+    """Say what another configuration would do."""
+    if shadow.failure:
+        return f"{shadow.config} is not decided any more: {shadow.failure}"
+    now = "; ".join(shadow.differences) or "would do the same now"
+    evicted = sum(shadow.evictions.values())
+    total = f"; so far it differed in {shadow.differing} of {shadow.cycles} cycles" if shadow.differing else ""
+    return f"{shadow.config}: {now}{total}" + (f" and would have evicted {evicted}" if evicted else "")
 
 
 def _agent(status: Status) -> Iterator[Text]:

@@ -67,6 +67,8 @@ def run(options: Options) -> int:
             code = _measured_here(console, show, stop, options)
         except (CgroupRootError, GroupsError) as error:
             code = _recorded(console, show, stop, options.seconds or RECORDED_SECONDS, str(error))
+            if options.record is not None:
+                console.print(f"nothing is recorded in {options.record}: no agent ran", highlight=False)
     except Interrupted:
         console.print("ended before its time")
     return 128 + stop.number if stop.number is not None else code

@@ -33,7 +33,7 @@ def call(*arguments, code=0):
 
 def test_a_replay_that_comes_out_the_same_says_so(tape):
     said = call("replay", tape).stdout
-    assert said == ("130 cycles in 2 files, 2027-01-15T08:00:01.000Z to 2027-01-15T08:02:10.000Z (2m9s): every plan is the same\n")
+    assert said == ("130 cycles in 2 files, 2027-01-15T08:00:01.000Z to 2027-01-15T08:02:10.000Z (2 min): every plan is the same\n")
 
 
 def test_a_difference_is_shown_with_its_time_and_both_values(tmp_path):
@@ -64,7 +64,7 @@ def test_a_time_may_be_written_in_many_ways(tape, at):
 
 
 def test_a_time_after_the_last_cycle_is_told_how_far(tape):
-    assert "This is the last cycle before 2027-01-15T09:00:00.000Z, 57m50s before it" in call("replay", tape, "--at", "09:00:00").stdout
+    assert "This is the last cycle before 2027-01-15T09:00:00.000Z, 57 min before it" in call("replay", tape, "--at", "09:00:00").stdout
 
 
 def test_a_time_before_the_first_cycle_is_told(tape):
@@ -107,7 +107,7 @@ def test_what_is_no_recording_is_one_line(tmp_path, command):
 
 def test_info_says_what_there_is(tape):
     said = call("record", "info", tape).stdout
-    assert "span       2027-01-15T08:00:01.000Z to 2027-01-15T08:02:10.000Z (2m9s)\n" in said
+    assert "span       2027-01-15T08:00:01.000Z to 2027-01-15T08:02:10.000Z (2 min)\n" in said
     assert "cycles     130, of 1 configuration\n" in said
     assert "pods       2 to 4\n" in said
     assert "version    0.1.0\n" in said
@@ -194,3 +194,7 @@ def test_a_format_that_is_not_known_is_refused(tape, tmp_path):
 def test_a_file_that_cannot_be_written_is_one_line(tape, tmp_path):
     for name in ("x.csv", "x.parquet"):
         assert "cannot be written: No such file or directory" in call("record", "export", tape, tmp_path / "none" / name, code=1).output
+
+
+def test_a_demo_without_an_agent_cannot_be_recorded(tmp_path):
+    assert "no agent runs that could be recorded" in call("demo", "--recorded", "--record", tmp_path, code=2).output

@@ -19,6 +19,9 @@ from qosmanager.cli.main import main
 from qosmanager.cli.pod_table import rows_wanted
 from qosmanager.cli.screen import Moment, Room, screen, span
 from qosmanager.config.settings import CpuEvictSettings, Settings
+from qosmanager.engine.shadow import Shadow
+from qosmanager.http.board import Board
+from qosmanager.http.server import Listen, Server
 from qosmanager.linux.agent_file import RunningAgent, publish
 from qosmanager.model.actions import PluginFailure, Result
 from qosmanager.model.own_use import STEPS, OwnUse
@@ -26,6 +29,8 @@ from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.state import State
+from qosmanager.views.beside import Beside
+from qosmanager.views.recording import RecordingView
 from qosmanager.views.status import About, status
 from records import API, LIMIT, MIB, WALL, receipt, record
 
@@ -243,3 +248,15 @@ def test_a_dry_run_is_shown():
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(screen(moment, Room(100)))
     assert "DRY RUN it decides and reports, and changes nothing\n" in console.export_text()
+
+
+def test_a_recording_that_has_stopped_and_another_configuration_are_told():
+    recording = RecordingView(directory="/r", cycles=7, bytes=1000, lost=0, stopped="No space left on device")
+    shadow = replace(Shadow("other.yaml", Settings(), State()).view, cycles=9, differing=4, differences=("level LOW instead of HIGH",))
+    board = Board(About(version="1.2.3", pid=42, started=WALL - 60), Settings())
+    board.publish(record(1), Settings())
+    board.show(lambda: Beside(recording=recording, shadow=replace(shadow, evictions={"MemoryEvict": 2})))
+    with Server(board, Listen("127.0.0.1", 0)) as server:
+        said = run("status", "--url", server.url, columns=140).output
+    assert "NOT RECORDED any more in /r: No space left on device\n" in said
+    assert "BESIDE other.yaml: level LOW instead of HIGH; so far it differed in 4 of 9 cycles and would have evicted 2\n" in said
