@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image lint types contracts check bench mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real lock clean
+.PHONY: run test v2-image lint types contracts check bench mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -46,6 +46,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/reaction.py
 	$(BIN)/python benchmarks/record.py
+	$(BIN)/python benchmarks/simulate.py
 
 # assess/ and decide/ changed in some 3,400 ways, one at a time: does a test notice? By file, and what is left (half an hour of one core).
 # Its tool has an environment of its own; what has been tried already is not tried again: rm -r mutants to begin anew.
@@ -64,7 +65,7 @@ $(VENV)-mutants/.ready: requirements/dev.lock requirements/mutants.lock
 LONG := $(BIN)/pytest --timeout 10800
 
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
-soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real
+soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
@@ -99,6 +100,10 @@ soak-day: $(VENV)/.ready
 # Half an hour of the real agent, ten cycles a second, pods coming and going (30 min; QOSM_MINUTES).
 soak-real: $(VENV)/.ready
 	$(LONG) -s -m soak tests/soak/test_real_run.py
+
+# Every shipped scenario at its full length, days included, with both strategies, with the agent and without it (half an hour).
+soak-scenarios: $(VENV)/.ready
+	$(LONG) -s -m soak tests/soak/test_scenarios.py
 
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready
