@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import last_audited
+from qosmanager.cli.console import say
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.options import output_option, state_dir_option, url_option
 from qosmanager.cli.reach import agent_at, answering
@@ -94,7 +95,7 @@ def _print_audit(asked: _Asked) -> None:
     if not lines:
         click.echo(f"No eviction is written down{f' of {asked.pod}' if asked.pod else ''}.")
     for line in lines:
-        click.echo(audit_text(line))
+        say(audit_text(line))
 
 
 def _explain(asked: _Asked) -> None:
@@ -125,15 +126,15 @@ def _print(status: Status, key: str | None, shown: list[list[Entry]]) -> None:
     if not shown:
         click.echo(f"Nothing has been done{about} since the agent started, as far as it remembers.")
     for run in shown:
-        click.echo(f"{decision_text(run)}\n")
+        say(f"{decision_text(run)}\n")
     if key is None:
         click.echo(f"Not done in the last cycle ({status.cycle})" + ("" if status.refusals else ": nothing was refused"))
         for line in refusals_text(status.refusals):
-            click.echo(line)
+            say(line)
     else:
         click.echo(f"Why nothing more is done{about} now, as of cycle {status.cycle}")
         for line in reasons_text(_why_not(status, key)):
-            click.echo(line)
+            say(line)
         if not _is_here(status, key):
             click.echo("  it is no longer among the pods")
 

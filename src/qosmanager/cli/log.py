@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 
+from qosmanager.model.plain import plain
 from qosmanager.views.log_lines import pairs
 
 _STANDARD_ERROR = 2
@@ -67,8 +68,7 @@ def log_to_standard_error(log: logging.Logger) -> StandardError:
 
 
 def _write(text: str) -> None:
-    harmless = text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
-    left = memoryview(harmless.encode("utf-8", "backslashreplace") + b"\n")
+    left = memoryview(plain(text).encode("utf-8", "backslashreplace") + b"\n")
     # Not through sys.stderr: a thread that waits in its buffer would keep the interpreter from ending.
     with contextlib.suppress(OSError):  # a log that cannot be written cannot tell so either
         while left:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.execute.resource_executor import ResourceExecutor
@@ -17,6 +18,7 @@ from qosmanager.linux.journal import STATE_DIRECTORY, FileJournal
 from qosmanager.linux.lock import LockHeldError, NodeLock
 from qosmanager.linux.processes import ProcScores
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.plain import plain
 from qosmanager.ports import JournalError, JournalRecord
 
 _EARLIER = "is of an earlier boot, and cgroups do not survive one"
@@ -117,8 +119,10 @@ def _print(receipts: tuple[Receipt, ...], record: JournalRecord) -> None:
         entry = entries.get(receipt.target)
         was = receipt.after if entry is None else entry.original
         ours = receipt.before if entry is None or not entry.written else entry.written[-1]
-        outcome = _SAID[receipt.result] + (f": {receipt.detail}" if receipt.detail else "")
-        table.add_row(receipt.target, _shown(was), _shown(ours), _shown(receipt.after), outcome)
+        said, detail = _SAID[receipt.result], receipt.detail
+        outcome = f"{said}: {detail}" if detail and not detail.startswith(said) else detail or said
+        # As text of its own: in a plain string rich would take a "[" in the name of a group for markup.
+        table.add_row(*(Text(plain(each)) for each in (receipt.target, _shown(was), _shown(ours), _shown(receipt.after), outcome)))
     console = Console()
     if console.is_terminal:
         console.print(table)

@@ -17,6 +17,7 @@ from msgspec import Struct
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
+from qosmanager.cli.console import say
 from qosmanager.cli.daemon import (
     ObservedSources,
     ProblemWatch,
@@ -216,7 +217,7 @@ def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
     reading, assessment, plan = record.snapshot, record.assessment, record.plan
     step = Step(before=wired.state, after=record.state, snapshot=reading, assessment=assessment, plan=plan, settings=wired.settings)
-    click.echo(f"{plan_text(step)}\n{pods_text(reading.pods, wired.measured.readings.problems)}", nl=False)
+    say(f"{plan_text(step)}\n{pods_text(reading.pods, wired.measured.readings.problems)}".rstrip("\n"))
     return record.state
 
 

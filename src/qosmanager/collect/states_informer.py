@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from qosmanager.collect.readings import GroupTree
+from qosmanager.model.plain import plain
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import Workload, WorkloadRule
 
@@ -169,7 +170,7 @@ class StatesInformer:
             be_parent=be_parent,
             kubelet_owned=be_parent is not None and any(source.owns(be_parent) for source in self._sources),
             kubelet_cpusets=next((source.writes_cpusets_below for source in self._sources if source.writes_cpusets_below), None),
-            problems=(*claims.problems, *self._problems()),
+            problems=tuple(map(plain, (*claims.problems, *self._problems()))),
         )
 
     def _is_here(self, group: str) -> bool:
@@ -242,6 +243,5 @@ def _above(group: str) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """Return a group's name as text that can be told, and that no terminal obeys: the kernel takes any bytes."""
-    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    """Return a group's name as a part of a pod's: text, on one line."""
+    return plain(name).replace("\t", r"\t")

@@ -16,6 +16,7 @@ from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.tree import below
 from qosmanager.execute.writing import GONE
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.plain import plain
 from qosmanager.ports import KernelFiles, OomEntry
 
 _PERIOD = 10.0  # seconds between two looks for new processes; what a raised one forks is born raised
@@ -214,7 +215,7 @@ def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Re
 
 
 def _target(entry: OomEntry) -> str:
-    return f"oom_score_adj of {entry.group}"
+    return plain(f"oom_score_adj of {entry.group}")
 
 
 def _try(scores: OomScores, identity: str, value: int) -> str:

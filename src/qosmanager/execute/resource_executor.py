@@ -51,6 +51,7 @@ from qosmanager.model.actions import (
     Standing,
 )
 from qosmanager.model.cpu_list import parse_cpus
+from qosmanager.model.plain import plain
 from qosmanager.model.qos import Mode, is_latency_sensitive
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.workload import CgroupFile, Placement, Workload
@@ -330,7 +331,7 @@ class ResourceExecutor:
                 self._oom.adopt(scores)
             else:
                 detail = "left alone: the journal names no group below the cgroup root"
-                receipts.append(Receipt(target=f"oom_score_adj of {scores.group or '/'}", result=Result.FAILED, detail=detail))
+                receipts.append(Receipt(target=plain(f"oom_score_adj of {scores.group or '/'}"), result=Result.FAILED, detail=detail))
         self._ledger.be_limit, self._ledger.be_cpus = record.be_limit, record.be_cpus
         receipts += self._end_bursts()
         return Adopted(state=record.state, be_limit=record.be_limit, be_cpus=record.be_cpus, receipts=tuple(receipts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qosmanager.model.plain import plain
 from qosmanager.model.qos import QoS
 
 
@@ -18,7 +19,7 @@ class CgroupFile(Struct, frozen=True, order=True):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.controller}:/{self.group}/{self.name}"
+        return plain(f"{self.controller}:/{self.group}/{self.name}")
 
 
 class LatencySource(Struct, frozen=True):

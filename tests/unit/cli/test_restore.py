@@ -143,3 +143,17 @@ def test_entry_without_a_value_of_ours_is_told_and_left_alone(left):
     assert done.exit_code == 1
     assert "is not understood" in done.output
     assert left.tree.text("be", QUOTA) == "100000"
+
+
+def test_names_that_a_terminal_or_a_table_would_obey_are_shown_as_they_are(left):
+    left.be_parent = left.tree.add("x\x1b[2J[/red]", cpu_cfs_quota_us="350000")
+    left.cycle(limit(0.5))
+    done = restore(left)
+    assert (done.exit_code, left.tree.text(left.be_parent, QUOTA)) == (0, "350000")
+    assert rf"cpu:/x\x1b[2J[/red]/{QUOTA}" in done.output
+    assert "\x1b" not in done.output
+
+
+def test_what_is_left_alone_is_said_once(left):
+    left.tree.put(CgroupFile("cpu", "be", QUOTA), "200000")
+    assert restore(left).output.count("left alone") == 1
