@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qosmanager.record.summary import Summary
     from qosmanager.record.table import Table
 
+_MANY = 600  # cycles; what only the first of a file holds would tell in fewer
 _SHOWN = 20  # gaps and evictions that are listed; --output json has all
 _CSV, _PARQUET = ".csv", ".parquet"
 
@@ -119,7 +120,7 @@ def _print(found: Summary) -> None:
         _line("span", f"{iso(found.begin)} to {iso(found.end)} ({span(found.end - found.begin)})")
     _line("cycles", f"{found.cycles}, of {found.settings} configuration{'' if found.settings == 1 else 's'}")
     _line("pods", f"{found.pods_least} to {found.pods_most}" if found.pods_least != found.pods_most else str(found.pods_most))
-    a_day = f", {shown_bytes(found.bytes_per_day)} a day at this pace" if found.bytes_per_day is not None else ""
+    a_day = f", {shown_bytes(found.bytes_per_day)} a day at this pace" if found.bytes_per_day is not None and found.cycles >= _MANY else ""
     _line("size", f"{shown_bytes(found.bytes)} in {len(found.parts)} file{'' if len(found.parts) == 1 else 's'}{a_day}")
     _line("version", ", ".join(found.versions) or "-")
     _line("actions", ", ".join(f"{kind} {count}" for kind, count in found.actions.items()) or "none")

@@ -7,8 +7,9 @@ is whole; the next one begins anew, for each holds the engine's state at its beg
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +18,9 @@ from qosmanager.model.snapshot import Snapshot
 from qosmanager.record.decoder import Decoder, Recorded
 from qosmanager.record.directory import files_of
 from qosmanager.record.file import SUFFIX, Damage, FileReader, Header, NotARecordingError
-from qosmanager.record.messages import decode
+from qosmanager.record.messages import Message, decode
+
+T = TypeVar("T")
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -80,15 +83,13 @@ class Recording:
 
     def cycles(self) -> Iterator[tuple[Recorded, Snapshot]]:
         """Yield each cycle with its readings."""
-        for cycle, decoder in self._follow():
-            yield cycle, decoder.snapshot()
+        return self._follow(_with_readings)
 
     def outlines(self) -> Iterator[Recorded]:
         """Yield each cycle without its readings: several times as fast."""
-        for cycle, _ in self._follow():
-            yield cycle
+        return self._follow(_without_readings)
 
-    def _follow(self) -> Iterator[tuple[Recorded, Decoder]]:
+    def _follow(self, take: Callable[[Decoder, Message], T]) -> Iterator[T]:
         self.parts = []
         for path in self._files:
             try:
@@ -98,7 +99,7 @@ class Recording:
                 continue
             self._file = file
             count = 0
-            for found in _cycles(file):
+            for found in _cycles(file, take):
                 count += 1
                 yield found
             self._file = None
@@ -115,16 +116,24 @@ class Recording:
             )
 
 
-def _cycles(file: FileReader) -> Iterator[tuple[Recorded, Decoder]]:
+def _with_readings(decoder: Decoder, message: Message) -> tuple[Recorded, Snapshot]:
+    return decoder.take(message), decoder.snapshot()
+
+
+def _without_readings(decoder: Decoder, message: Message) -> Recorded:
+    return decoder.take(message)
+
+
+def _cycles(file: FileReader, take: Callable[[Decoder, Message], T]) -> Iterator[T]:
     decoder = Decoder(file.header.version)
     try:
         for data in file.messages():
             try:
-                cycle = decoder.take(decode(data))
-            except (msgspec.MsgspecError, ValueError, IndexError, OverflowError, RecursionError) as error:
+                cycle = take(decoder, decode(data))
+            except (msgspec.MsgspecError, ValueError, LookupError, ArithmeticError, RecursionError, TypeError) as error:
                 file.spoil(f"a cycle cannot be understood ({type(error).__name__}: {error})")
                 return
-            yield cycle, decoder
+            yield cycle
     except OSError as error:
         file.spoil(f"the file cannot be read any further: {error.strerror or error}")
 

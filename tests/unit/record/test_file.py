@@ -5,7 +5,7 @@ import random
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qosmanager.record.directory import Directory, DirectoryInUseError
@@ -119,7 +119,7 @@ def recording(tmp_path_factory):
     return cycles, written(tmp_path_factory.mktemp("whole"), cycles).read_bytes(), tmp_path_factory.mktemp("spoilt") / f"x{SUFFIX}"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cut=st.none() | st.integers(0, 20_000), flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 7)), max_size=4))
 def test_whatever_happens_to_a_file_a_beginning_of_it_is_read_or_it_is_refused(recording, cut, flips):
     cycles, whole, path = recording
@@ -133,6 +133,29 @@ def test_whatever_happens_to_a_file_a_beginning_of_it_is_read_or_it_is_refused(r
     assert [recorded.number for recorded, _ in found] == list(range(1, len(found) + 1))
     assert all(reading == cycle.record.snapshot for cycle, (_, reading) in zip(cycles, found, strict=False))
     assert len(found) == len(cycles) or tape.damages or not tape.parts[0].closed
+
+
+@pytest.fixture(scope="module")
+def messages(recording):
+    _, whole, path = recording
+    path.write_bytes(whole)
+    return list(FileReader(path).messages())
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(which=st.integers(0, 29), flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 7)), min_size=1, max_size=3))
+def test_content_that_makes_no_sense_costs_what_follows_it_though_its_checksum_is_right(recording, messages, which, flips):
+    """What no disk does, somebody who writes such a file by hand might."""
+    path = recording[2]
+    path.unlink()
+    file = FileWriter(path, HEADER)
+    for number, message in enumerate(messages):
+        file.add(damaged(message, None, flips) if number == which else message)
+        file.flush()
+    file.close()
+    tape = Recording(path)
+    assert len(list(tape.cycles())) >= which
+    assert len(list(tape.outlines())) >= which
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ def test_no_step_is_coarser_than_a_tenth_of_the_finest_threshold():
     assert steps["cpu_usage"] <= 0.001
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(snapshots())
 def test_twice_is_as_good_as_once(snapshot):
     once = Quantiser().take(snapshot)
     assert Quantiser().take(once) == once
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(snapshots())
 def test_no_reading_moves_by_more_than_half_a_step(snapshot):
     once = Quantiser().take(snapshot)

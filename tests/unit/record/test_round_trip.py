@@ -48,7 +48,7 @@ def test_a_cycle_after_lost_ones_holds_the_state_again():
     assert [recorded.before for recorded, _ in back(cycles)] == [State(), None, cycles[2].before, None]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(snapshots(), min_size=1, max_size=3))
 def test_any_readings_come_back(some):
     quantiser, cycles = Quantiser(), []
