@@ -69,7 +69,7 @@ soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day so
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
-	QOSM_KILLS=1000 $(LONG) -s -k "kill_9" tests/kernel/test_killed_writer.py tests/system/test_daemon.py
+	QOSM_KILLS=1000 $(LONG) -s -k "kill_9" tests/kernel/test_killed_writer.py tests/system/test_daemon.py tests/system/test_recording.py
 
 # 20 upgrades under load: batch never above its limit for more than a second (1 min).
 soak-upgrade: $(VENV)/.ready
