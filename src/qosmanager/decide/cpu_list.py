@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import zip_longest
 
 from qosmanager.model.snapshot import CpuId
 
@@ -18,9 +19,5 @@ def choose_cpus(topology: tuple[CpuId, ...], count: int, excluded: frozenset[int
             cores[cpu.numa, cpu.socket][cpu.core].append(cpu.cpu)
     # In each place whole cores (most threads free) come first, then by lowest id; places take turns.
     places = [sorted(place.values(), key=lambda threads: (-len(threads), threads[0])) for _, place in sorted(cores.items())]
-    chosen: list[int] = []
-    while len(chosen) < count and any(places):
-        for place in places:
-            if place:
-                chosen.extend(place.pop(0)[: count - len(chosen)])
-    return tuple(sorted(chosen))
+    in_turn = [cpu for turn in zip_longest(*places, fillvalue=()) for threads in turn for cpu in threads]
+    return tuple(sorted(in_turn[:count]))

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from builders import NOW, be, judged, ls, remembered, run, snapshot
-from qosmanager.config.settings import CpuSuppressSettings, Hysteresis, Settings
+from qosmanager.config.settings import CpuSuppressSettings, Hysteresis, Settings, Smoothing
 from qosmanager.model.qos import Level, Mode
-from qosmanager.model.state import Moment, State
+from qosmanager.model.state import Bucket, Moment, State
 
 
 def reading(score, *pods, **more):
@@ -77,6 +77,15 @@ def test_the_matrix_must_be_lower_at_a_percent_above_by_the_margin(percent, poss
     # 57 percent scores 22.8; with the margin it is 60 percent, which is not above 60.
     state = remembered(snapshot(cpus=100.0, cpu_usage=percent), held(Level.MEDIUM))
     assert (state.below_since is not None) is possible
+
+
+def test_with_smoothing_the_larger_of_score_and_mean_must_be_lower():
+    # 60 seconds of 65 points and one of 5 or 65: a mean of 64 or 65, HIGH.
+    settings = Settings(smoothing=Smoothing(window=300.0))
+    high, low = (held(Level.HIGH, smoothing=(Bucket(start=NOW - 60, count=60, cpu=60 * score, memory=0.0),)) for score in (65.0, 5.0))
+    assert remembered(reading(5), high, settings).below_since is None
+    assert remembered(reading(5), low, settings).below_since == NOW
+    assert remembered(reading(58), low, settings).below_since is None
 
 
 def test_margin_and_hold_are_settings():
