@@ -95,8 +95,8 @@ class Encoder:
             self._settings = message.settings = taken.settings
         if (stages := tuple(record.durations)) != self._stages:
             self._stages = message.stages = stages
-        if self._node is None or without_readings(snapshot.node, self._node) != self._node:
-            self._node = message.node = replace(snapshot.node, **_NO_NODE_READINGS)
+        if (node := replace(snapshot.node, **_NO_NODE_READINGS)) != self._node:
+            self._node = message.node = node
         if snapshot.be_cpus != self._be_cpus:
             self._be_cpus = message.be_cpus = snapshot.be_cpus
         if snapshot.missing != self._missing:
@@ -249,13 +249,6 @@ def without_pod_readings(pod: Pod) -> Pod:
 
 
 _NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE), None)
-
-
-def without_readings(node: Node, known: Node) -> Node:
-    """Return what is declared of the node; it is built only where something may have changed."""
-    same = node.cpus == known.cpus and node.topology == known.topology and node.memory_total == known.memory_total
-    same = same and node.swap_total == known.swap_total and node.system_reserved == known.system_reserved
-    return known if same else replace(node, **_NO_NODE_READINGS)
 
 
 def _declared_alike(pod: Pod, other: Pod) -> bool:

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from builders import be, ls, snapshot
 from qosmanager.config.settings import Settings
+from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
-from qosmanager.model.snapshot import CpuId
+from qosmanager.model.snapshot import CpuId, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
 from qosmanager.record.decoder import Decoder
 from qosmanager.record.encoder import Encoder
-from qosmanager.record.grid import Quantiser
+from qosmanager.record.grid import CPU, LATENCY, MEMORY, OBSERVED, OWN, Quantiser
 from qosmanager.record.messages import Message, Place, decode, encode
 from recordings import SETTINGS, decided, follow_each_other, run
 from worlds import snapshots
@@ -113,3 +114,18 @@ def test_fields_of_a_later_version_are_passed_over():
 def test_a_message_that_is_none_is_refused(data):
     with pytest.raises((ValueError, RecursionError)):
         decode(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "grids", "declared"),
+    [
+        (PodCpu, CPU, {"request", "limit"}),
+        (PodMemory, MEMORY, {"request", "limit"}),
+        (PodLatency, LATENCY, {"slo"}),
+        (PodObserved, OBSERVED, set()),
+        (Snapshot, (), {"node", "pods", "be_cpus", "time", "node_age", "paused", "missing"}),
+        (OwnUse, OWN, {"thrift", "reason"}),
+    ],
+)
+def test_a_field_that_is_added_to_the_model_is_not_forgotten(kind, grids, declared):
+    assert set(kind.__struct_fields__) == {grid.field for grid in grids} | declared, "record it: grid.py, encoder.py, decoder.py"
