@@ -1,4 +1,4 @@
-"""Shipped scenarios with the agent and without it, and their command. Days run in minutes here; `make soak-scenarios` runs all of them whole."""
+"""Shipped scenarios with and without the agent, and their command. Days run in minutes; `make soak-scenarios` runs all of them whole."""
 
 import json
 

@@ -16,7 +16,7 @@ from qosmanager.simulate.load import Loaded
 from qosmanager.simulate.memory import Memory
 from qosmanager.simulate.pods import SMALLEST_WEIGHT, SimulatedPod
 from qosmanager.simulate.scenario import Does, Event, Layout
-from qosmanager.simulate.service import ServicePod
+from qosmanager.simulate.service import FAR, ServicePod
 
 SECOND = round(1 / TICK)  # ticks
 _LOAD = 1 - math.exp(-1 / 60)
@@ -98,9 +98,14 @@ class SimulatedNode:
     def advance(self, ticks: int) -> None:
         """Let time pass."""
         self.happenings.clear()
-        for _ in range(ticks):
-            self._pass_tick()
-            self.tick += 1
+        end = self.tick + ticks
+        while self.tick < end:
+            if self.tick % SECOND == 0 and self.tick + SECOND <= end and self._is_calm():
+                self._pass_calm_second()
+                self.tick += SECOND
+            else:
+                self._pass_tick()
+                self.tick += 1
             self.now = self.tick * TICK
             if self.tick >= self._due:
                 self._attend()  # first: who is gone holds no memory any more
@@ -121,7 +126,7 @@ class SimulatedNode:
             used = wanted + batch.want
             for pod in running:
                 pod.serve(pod.want)
-            batch.consume(batch.want)
+            batch.consume(batch.want, TICK)
             given = batch.want
         else:
             used = self.cpus
@@ -129,7 +134,7 @@ class SimulatedNode:
             for pod in running:
                 pod.serve(pod.given)
             given = batch.given
-            batch.consume(given)
+            batch.consume(given, TICK)
             self.stalled += TICK
         self.busy += used * TICK
         if self.groups.is_rival and batch.threads + wanted > self.cpus:
@@ -137,6 +142,30 @@ class SimulatedNode:
             share = given / min(batch.threads, self.cpus) if batch.quota < batch.threads and given >= batch.quota * 0.999 else 1.0
             for service in self.services:
                 service.compete(self.groups.late(service) * min(1.0, share))
+
+    def _is_calm(self) -> bool:
+        """Tell whether the next second's ticks can be taken together: nothing changes in it, and no chance fills a queue or the node."""
+        tick, end, batch = self.tick, self.tick + SECOND, self.batch
+        if self._due < end or self.groups.is_rival:
+            return False
+        if tick >= batch.until:
+            batch.follow(tick)
+        wanted, variance = batch.want, 0.0
+        for pod in self._running:
+            if tick >= pod.until:
+                pod.follow(tick)
+            if pod.until < end or not pod.is_calm:
+                return False
+            wanted += min(pod.demand, pod.cap)
+            variance += pod.spread * pod.spread
+        return batch.until >= end and wanted + FAR * math.sqrt(variance) / TICK <= self.cpus
+
+    def _pass_calm_second(self) -> None:
+        used = self.batch.want
+        for pod in self._running:
+            used += pod.serve_second()
+        self.batch.consume(self.batch.want, 1.0)
+        self.busy += used
 
     def _pass_second(self) -> None:
         """Pass what is looked at once a second: latencies, memory, the disk, the load."""

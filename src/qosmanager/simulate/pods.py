@@ -45,7 +45,7 @@ class SimulatedPod(Sharer):
     def reset(self) -> None:
         """Count anew: another pod under the same name."""
         self.set_quota(self.limit)
-        self.demand = self.want = self.given = 0.0
+        self.demand = self.want = self.given = self.spread = 0.0
         self.until = 0
         self.usage = self.stalled = 0.0
         self.periods = self.throttled = 0
@@ -109,6 +109,16 @@ class SimulatedPod(Sharer):
     def runnable(self) -> float:
         """How many of its threads run or wait for a CPU, on average."""
         return self.demand if self.quota >= self.demand else self.given or self.want
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it wants the same in each tick, but for a deviation of `spread` core-seconds, and gets it where there is room."""
+        return True
+
+    def serve_second(self) -> float:
+        """Use what it wants for a whole second; return that, in cores."""
+        self.use(self.want, 1.0)
+        return self.want
 
     def use(self, given: float, seconds: float) -> None:
         """Count a time at `given` cores."""
@@ -187,10 +197,10 @@ class Batch(Branch):
             return self.threads
         return self.threads * min(1.0, self.want / min(self.threads, cpus))
 
-    def consume(self, given: float) -> None:
-        """Count one tick at `given` cores."""
-        self._core_seconds += given * TICK
-        self._seconds += TICK
+    def consume(self, given: float, seconds: float) -> None:
+        """Count a time at `given` cores."""
+        self._core_seconds += given * seconds
+        self._seconds += seconds
 
     def settle(self) -> None:
         """Divide what was used among the pods."""

@@ -16,8 +16,10 @@ from qosmanager.simulate.scenario import WorkloadSpec
 
 REQUESTS = 100  # fewer say nothing about a p99 (specification, section 4)
 WINDOW = 15  # seconds over which that many are gathered
+_ROOT = math.sqrt(1 / TICK)  # what a second deviates more than a tick
 _NOTHING = 1e-9  # core-seconds
 _CHANCES = 1 << 14  # normal numbers drawn once for each service and used again and again: 27 minutes of them
+FAR = 5.0  # deviations: further off a tick's work does not come
 _LEAST_RATE = 0.01  # cores: a queue that gets nothing does not wait for ever
 
 
@@ -39,7 +41,8 @@ class ServicePod(SimulatedPod):
 
     def reset(self) -> None:
         super().reset()
-        self.work = self._arrived = self._spread = self._lost = 0.0
+        self.work = self._arrived = self._lost = 0.0
+        self._fits = False
         self.elsewhere = 0.0
         self.inflated = 1.0
         self.requests = self.given_up = 0.0
@@ -57,14 +60,26 @@ class ServicePod(SimulatedPod):
     def follow(self, tick: int) -> None:
         super().follow(tick)
         # The deviation of a tick's work: a random number of requests, each of exponential length.
-        self._spread = math.sqrt(2 * self.service.time * self.demand * TICK)
+        self.spread = math.sqrt(2 * self.service.time * self.demand * TICK)
+        self._fits = self.demand + FAR * self.spread / TICK <= self.cap
 
     def ask(self) -> float:
-        arrived = self.demand * TICK + self._spread * self._chance()
+        arrived = self.demand * TICK + self.spread * self._chance()
         self._arrived = arrived = arrived * self.inflated if arrived > 0.0 else 0.0
         want = (self.work + arrived) / TICK
         self.want = want = min(want, self.cap)
         return want
+
+    @property
+    def is_calm(self) -> bool:
+        return self._fits and self.work == 0.0 and self.inflated == 1.0
+
+    def serve_second(self) -> float:
+        arrived = max(0.0, self.demand + self.spread * _ROOT * self._chance())
+        self.usage += arrived
+        self.periods += round(1 / TICK)
+        self._second.at_once += arrived
+        return arrived
 
     def serve(self, given: float) -> None:
         done = given * TICK

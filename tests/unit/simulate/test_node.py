@@ -157,3 +157,16 @@ def test_all_that_runs_is_never_more_than_the_node_has():
     assert made.busy == pytest.approx(40)
     assert sum(pod.usage for pod in made.pods.values()) == pytest.approx(40)
     assert made.ls_used == pytest.approx(made.pods["default/ls"].usage)
+
+
+def test_seconds_in_which_nothing_can_happen_are_taken_at_once_and_come_to_the_same():
+    pods = (f"name: ls, qos: LS, cpu: {{constant: 1}}, {SERVICE}", "name: be, qos: BE, count: 2, cpu: {constant: 1}")
+    calm, busy = node(*pods), node(*pods, node="{cpus: 4, system_cpu: 0.6}")
+    for made in (calm, busy):
+        made.weigh_batch(smallest=True)
+        made.advance(600)
+    assert calm._is_calm()
+    assert not busy._is_calm()
+    for key in ("default/ls", "default/be-0"):
+        assert calm.pods[key].usage == pytest.approx(busy.pods[key].usage, rel=0.02)
+    assert calm.pods["default/ls"].p99 == pytest.approx(busy.pods["default/ls"].p99, rel=0.05)
