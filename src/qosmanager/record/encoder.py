@@ -9,11 +9,11 @@ from array import array
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain, repeat
-from operator import attrgetter, is_not
+from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.record import CycleRecord
@@ -25,6 +25,13 @@ from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, 
 from qosmanager.record.messages import Message, Place, Places, Roster
 
 _NODE_READINGS = attrgetter(*(grid.field for grid in NODE))
+PodColumns = tuple[tuple[Any, ...], ...]
+_KINDS = ("cpu", "memory", "latency", "observed")
+_FIELDS = Pod.__struct_fields__
+_PARTS = itemgetter(*(_FIELDS.index(kind) for kind in _KINDS))
+_DECLARED = itemgetter(*(place for place, field in enumerate(_FIELDS) if field not in _KINDS))
+_NO_PODS: PodColumns = ((),) * len(_FIELDS)
+_REQUEST, _LIMIT = attrgetter("request"), attrgetter("limit")
 _CYCLE = (*CYCLE, *OWN, *NODE)
 ALL_ROWS = b"\x01"
 SOME_ROWS = b"\x00"
@@ -61,14 +68,18 @@ class Encoder:
         self._pause: object = UNSET
         self._thrift: object = UNSET
         self._pods: tuple[Pod, ...] | None = None
-        self._groups = (Group("cpu", CPU), Group("memory", MEMORY), Group("latency", LATENCY), Group("observed", OBSERVED))
+        self._declared: PodColumns = ()
+        self._claims: PodColumns = ()
+        self._parts: PodColumns = ()
+        self._groups = (Group(CPU), Group(MEMORY), Group(LATENCY), Group(OBSERVED))
 
     def encode(self, taken: Taken) -> Message:
         """Return the message of the next cycle."""
-        record, snapshot = taken.record, taken.record.snapshot
-        roster = self._take_roster(snapshot.pods)
-        pods = snapshot.pods
-        cpu, memory, latency, observed = (group.take(pods) for group in self._groups)
+        record = taken.record
+        columns = tuple(zip(*map(astuple, record.snapshot.pods), strict=True)) or _NO_PODS
+        parts = _PARTS(columns)
+        roster = self._take_roster(record.snapshot.pods, _DECLARED(columns), parts)
+        cpu, memory, latency, observed = (group.take(part) for group, part in zip(self._groups, parts, strict=True))
         message = Message(
             scalars=self._take_scalars(record),
             plan=record.plan,
@@ -148,18 +159,20 @@ class Encoder:
         self._scalars = codes
         return pack(codes, before)
 
-    def _take_roster(self, pods: tuple[Pod, ...]) -> Roster | None:
+    def _take_roster(self, pods: tuple[Pod, ...], declared: PodColumns, parts: PodColumns) -> Roster | None:
         """Return who is here when that has changed, and move the columns along."""
-        before = self._pods
-        self._pods = pods
-        if before is not None and len(before) == len(pods) and all(map(_declared_alike, pods, before)):
+        before, self._pods = self._pods, pods
+        known, self._declared = self._declared, declared
+        claims, self._claims = self._claims, (tuple(map(_REQUEST, parts[0])), tuple(map(_LIMIT, parts[0])))
+        was, self._parts = self._parts, parts
+        if before is not None and declared == known and claims == self._claims and _same_claims(parts, was):
             return None
         places = {pod.key: place for place, pod in enumerate(before or ())}
         order = [places.get(pod.key, -1) for pod in pods]
         changed = {
             place: without_pod_readings(pod)
-            for place, (pod, was) in enumerate(zip(pods, order, strict=True))
-            if was < 0 or before is None or not _declared_alike(pod, before[was])
+            for place, (pod, was_at) in enumerate(zip(pods, order, strict=True))
+            if was_at < 0 or before is None or without_pod_readings(pod) != without_pod_readings(before[was_at])
         }
         for group in self._groups:
             group.move(order)
@@ -167,12 +180,11 @@ class Encoder:
 
 
 class Group:
-    """One kind of readings of all pods (their `cpu`, say), as columns. Only pods whose readings are new objects are looked at."""
+    """One kind of readings of all pods (their `cpu`, say), as columns. Only readings that are new objects are looked at."""
 
-    def __init__(self, field: str, grids: tuple[Grid, ...]) -> None:
-        self._part = attrgetter(field)
+    def __init__(self, grids: tuple[Grid, ...]) -> None:
         self._readings = [attrgetter(grid.field) for grid in grids]
-        self._known: list[Any] = []
+        self._known: Sequence[Any] = ()
         self._table = Table(grids)
 
     def move(self, order: list[int]) -> None:
@@ -180,10 +192,9 @@ class Group:
         self._known = [None if was < 0 else self._known[was] for was in order]
         self._table.move(order)
 
-    def take(self, pods: Sequence[Pod]) -> bytes:
+    def take(self, now: Sequence[Any]) -> bytes:
         """Return what is new: which rows, and the differences; empty: nothing."""
-        known, now = self._known, list(map(self._part, pods))
-        rows = [row for row, new in enumerate(map(is_not, now, known)) if new]
+        rows = [row for row, new in enumerate(map(is_not, now, self._known)) if new]
         if not rows:
             return b""
         self._known = now
@@ -251,16 +262,12 @@ def without_pod_readings(pod: Pod) -> Pod:
 _NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE), None)
 
 
-def _declared_alike(pod: Pod, other: Pod) -> bool:
-    cpu, memory, latency = pod.cpu, pod.memory, pod.latency
-    was_cpu, was_memory, was_latency = other.cpu, other.memory, other.latency
-    if cpu.request != was_cpu.request or cpu.limit != was_cpu.limit:
-        return False
-    if memory is not was_memory and (memory.request != was_memory.request or memory.limit != was_memory.limit):
-        return False
-    if latency is not was_latency and latency.slo != was_latency.slo:
-        return False
-    return replace(pod, cpu=was_cpu, memory=was_memory, latency=was_latency, observed=other.observed) == other
+def _same_claims(parts: PodColumns, before: PodColumns) -> bool:
+    """Tell whether memory's requests and limits, and objectives, are as they were; those of the CPU are compared as columns."""
+    for memory, known in zip(parts[1], before[1], strict=True):
+        if memory is not known and (memory.request != known.request or memory.limit != known.limit):
+            return False
+    return all(latency is known or latency.slo == known.slo for latency, known in zip(parts[2], before[2], strict=True))
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from qosmanager.model.snapshot import NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
+from qosmanager.model.snapshot import NOT_OBSERVED, Node, Pod, PodLatency, PodMemory, PodObserved, Snapshot
 from qosmanager.model.workload import Placement
 from qosmanager.ports import Readings
 
@@ -99,7 +99,7 @@ OBSERVED = (
     _grid("io_psi_some", _PERCENT),
 )
 
-_CORE_SHIFT = CPU[0].shift
+_CORES_SHIFT = CPU[0].shift
 _IN_PAGE = (1 << _PAGE) - 1
 
 
@@ -128,24 +128,21 @@ class Quantiser:
 def _pod(pod: Pod, before: Pod, then: Pod | None) -> Pod:
     """Put a pod on the grid; `then` is what came of the pod `before`, which stood at its place in the last snapshot. What is still the same
     object gives the same object again: by that the encoder sees that nothing is new."""
-    memory, latency, observed = pod.memory, pod.latency, pod.observed
+    cpu, memory, latency, observed = pod.cpu, pod.memory, pod.latency, pod.observed
+    usage, mean, wait, throttled = cpu.usage, cpu.usage_mean, cpu.wait, cpu.throttled
     return replace(
         pod,
-        cpu=_cpu(pod.cpu),
+        # The one kind of readings that is new in every cycle, of every pod: the grid by hand.
+        cpu=replace(
+            cpu,
+            usage=None if usage is None else (usage + _CORES_SHIFT) - _CORES_SHIFT,
+            usage_mean=None if mean is None else (mean + _CORES_SHIFT) - _CORES_SHIFT,
+            wait=None if wait is None else (wait + _CORES_SHIFT) - _CORES_SHIFT,
+            throttled=None if throttled is None else (throttled + _CORES_SHIFT) - _CORES_SHIFT,
+        ),
         memory=then.memory if then is not None and memory is before.memory else _memory(memory),
         latency=then.latency if then is not None and latency is before.latency else _latency(latency),
         observed=then.observed if then is not None and observed is before.observed else _observed(observed),
-    )
-
-
-def _cpu(cpu: PodCpu) -> PodCpu:
-    usage, mean, wait, throttled = cpu.usage, cpu.usage_mean, cpu.wait, cpu.throttled
-    return replace(
-        cpu,
-        usage=None if usage is None else (usage + _CORE_SHIFT) - _CORE_SHIFT,
-        usage_mean=None if mean is None else (mean + _CORE_SHIFT) - _CORE_SHIFT,
-        wait=None if wait is None else (wait + _CORE_SHIFT) - _CORE_SHIFT,
-        throttled=None if throttled is None else (throttled + _CORE_SHIFT) - _CORE_SHIFT,
     )
 
 
