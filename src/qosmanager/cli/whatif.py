@@ -65,8 +65,8 @@ Examples:
 def whatif(recording: Path, config: Path, output: str, report: Path | None, seed: int) -> None:
     """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
 
-    What the pods wanted is taken from what they used, waited for and were throttled by. Where batch was held back, that is known only
-    within bounds: each configuration is run with the least and with the most it may have wanted, and each figure is a range. The recorded
+    What the pods wanted is taken from what they used, waited for and were throttled by. Where they were held back, that is known only
+    within bounds: each configuration is run with the least and with the most they may have wanted, and each figure is a range. The recorded
     configuration is simulated too: how far it is from what was measured is the model's own error. docs/record.md tells what the model
     leaves out.
 
@@ -112,7 +112,7 @@ class Drawing:
             tracks=tuple(self._tracks.values()),
             rows=tuple(_rows(told)),
             slos={each.pod.key: each.pod.latency.slo for each in observed.pods if each.pod.latency.slo is not None},
-            notes=(*_notes(told), "the simulated runs are drawn with the most that batch may have wanted"),
+            notes=(*_notes(told), "the simulated runs are drawn with the most that batch, and the least that services may have wanted"),
         )
 
 
@@ -128,12 +128,12 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
             observed, measured = _read(tape, progress, drawing)
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
-        task = progress.add_task("simulating", total=2 * (1 + len(others)) * observed.seconds)
+        task = progress.add_task("simulating", total=len(Bound) * (1 + len(others)) * observed.seconds)
         passed = _Passed(progress, task)
 
         def watch(name: str, bound: Bound, cycle: Cycle) -> None:
             passed.add(cycle.truth.seconds)
-            if drawing is not None and bound is Bound.HIGH:
+            if drawing is not None and bound is Bound.BATCH:
                 drawing.add(f"{name}, simulated", cycle, observed.memory)
 
         outcomes = compare(observed, {_RECORDED: observed.settings} | others, seed, watch)
@@ -233,7 +233,7 @@ def _rows(told: Told) -> Iterator[tuple[str, ...]]:
 
 
 def _notes(told: Told) -> Iterator[str]:
-    yield "a to b: with the least, and with the most, that batch may have wanted while it was held back"
+    yield "a to b: over what services and batch may have wanted while they were held back, from the least to the most"
     yield "measured beside `as recorded, simulated`: the model's own error; compare simulated with simulated"
     if told.observed.settings_changed:
         yield f"the configuration changed {told.observed.settings_changed} times; `as recorded` is the last one, throughout"
@@ -246,7 +246,7 @@ def _cell(value: float | None, form: str) -> str:
 
 
 def _range(outcome: Outcome, figure: Figure, form: str) -> str:
-    ends = [value for value in (figure(outcome.low), figure(outcome.high)) if value is not None]
+    ends = [value for totals in outcome.totals.values() if (value := figure(totals)) is not None]
     if not ends:
         return "-"
     low, high = format(min(ends), form), format(max(ends), form)
@@ -264,7 +264,7 @@ def _document(told: Told) -> dict[str, Any]:
         "step_seconds": round(observed.step, 3),
         "configuration_changes": observed.settings_changed,
         "measured": _values(told.measured) | {"oom_kills": None},
-        "runs": {outcome.name: {"low": _values(outcome.low), "high": _values(outcome.high)} for outcome in told.outcomes},
+        "runs": {outcome.name: {bound.value: _values(totals) for bound, totals in outcome.totals.items()} for outcome in told.outcomes},
     }
 
 

@@ -1,6 +1,6 @@
 """Runs a recording's demand under several configurations (docs/record.md). In: what was observed. Out: totals side by side.
 
-Each configuration is run for both bounds of the demand, so that each figure is a range; and the recorded configuration is run too, so that
+Each configuration is run for each bound of the demand, so that each figure is a range; and the recorded configuration is run too, so that
 the model's own error is to be seen beside what was measured.
 """
 
@@ -22,11 +22,10 @@ from qosmanager.whatif.rebuild import Bound, rebuild
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """One configuration: what the run with the low and with the high demand came to."""
+    """One configuration: what it came to, by the demand that was assumed."""
 
     name: str
-    low: Totals
-    high: Totals
+    totals: dict[Bound, Totals]
 
 
 Watcher = Callable[[str, Bound, Cycle], None]
@@ -45,7 +44,7 @@ def compare(observed: Observed, configurations: dict[str, Settings], seed: int, 
                 tally.add(cycle)
                 watch(name, bound, cycle)
             totals[bound] = tally.totals(has_slo=observed.has_slo)
-        outcomes.append(Outcome(name=name, low=totals[Bound.LOW], high=totals[Bound.HIGH]))
+        outcomes.append(Outcome(name=name, totals=totals))
     return tuple(outcomes)
 
 

@@ -33,7 +33,7 @@ class PodSeries:
         self.high = array("f")
         self.rss: list[tuple[float, int]] = []
         self.p99 = array("f")
-        self.free = array("f")  # demand in steps in which nothing held it
+        self.peak: float | None = None  # the most it used in a cycle in which nothing held it, cores
         self.slowest = array("f")  # largest p99 of each step; NaN: none was measured
 
     def calm_p99(self) -> float | None:
@@ -108,7 +108,7 @@ class Observer:
         self._add_node(record)
         held = before is not None and _be_usage(record) >= FULL * before
         for pod in record.snapshot.pods:
-            self._add_pod(pod, now, held=held)
+            self._add_pod(pod, now, held=held and pod.qos is QoS.BE)
         for index, action in enumerate(record.plan.actions):
             if isinstance(action, Evict) and action.mode is Mode.ENFORCE and _is_done(record, index):
                 series = self._pods.get((action.pod, action.uid))
@@ -147,7 +147,9 @@ class Observer:
         # What arrives at a queue is what it serves, but while it grows; what waits may be some of that, or the same work again.
         current.low += pod.cpu.usage
         current.high += pod.cpu.usage + (pod.cpu.wait or 0.0)
-        current.held |= held and pod.qos is QoS.BE
+        current.held |= held
+        if not held:
+            series.peak = max(series.peak or 0.0, pod.cpu.usage)
 
     def _close_step(self) -> None:
         """End the step for all pods that were seen in it; a pod that was not is gone."""
@@ -163,10 +165,8 @@ class Observer:
             low, high = current.low / current.count, current.high / current.count
             series.low.append(low)
             # What held it hid how much it wanted: not a number until all is known.
-            series.high.append(math.inf if current.held and series.pod.qos is QoS.BE else max(low, high))
+            series.high.append(math.inf if current.held else max(low, high))
             series.slowest.append(current.p99)
-            if not current.held:
-                series.free.append(low)
             self._now[key] = _Step()
 
     def observed(self, *, kubernetes: bool) -> Observed:
@@ -200,7 +200,7 @@ class Observer:
         """
         if series.pod.qos is QoS.BE:
             batch = sum(each.pod.qos is QoS.BE for each in self._pods.values())
-            most = max(series.free, default=self._cpus / max(1, batch))
+            most = self._cpus / max(1, batch) if series.peak is None else series.peak
             high = (max(low, most) if math.isinf(high) else high for low, high in zip(series.low, series.high, strict=True))
         else:
             calm = series.calm_p99()

@@ -28,10 +28,14 @@ _CHANGE = 0.01  # cores by which a step differs from the one before it, to be on
 
 
 class Bound(Enum):
-    """Which demand is assumed where a pod was held back."""
+    """Which demand is assumed where pods were held back: the least of all, the least of services and the most of batch, the most of all."""
 
     LOW = "low"
+    BATCH = "batch"
     HIGH = "high"
+
+    def is_high(self, qos: QoS) -> bool:
+        return self is Bound.HIGH or (self is Bound.BATCH and qos is QoS.BE)
 
 
 def rebuild(observed: Observed, bound: Bound) -> Loaded:
@@ -77,7 +81,7 @@ def _names(observed: Observed) -> list[str]:
 
 
 def _points(each: PodSeries, step: float, bound: Bound) -> Points:
-    values = each.low if bound is Bound.LOW else each.high
+    values = each.high if bound.is_high(each.pod.qos) else each.low
     points: list[tuple[float, float]] = []
     for number, value in enumerate(values):
         if not points or abs(value - points[-1][1]) >= _CHANGE:

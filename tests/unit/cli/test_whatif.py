@@ -59,8 +59,8 @@ def test_the_range_holds_what_really_comes_of_the_other_configuration(day):
     for cycle in managed(loaded, settings, 1):
         truth.add(cycle)
     expected = truth.totals(has_slo=True)
-    low, high = (told["runs"]["other.yaml"][bound]["be_core_hours"] for bound in ("low", "high"))
-    assert 0.85 * low <= expected.be_core_hours <= 1.15 * high
+    found = [run["be_core_hours"] for run in told["runs"]["other.yaml"].values()]
+    assert 0.9 * min(found) <= expected.be_core_hours <= 1.1 * max(found)
     # The model's own error, on the configuration that was recorded.
     recorded = told["runs"]["as recorded"]
     assert recorded["high"]["be_core_hours"] == pytest.approx(told["measured"]["be_core_hours"], rel=0.1)
