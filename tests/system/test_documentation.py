@@ -16,6 +16,7 @@ from qosmanager.documents.snapshot import load_snapshot
 from qosmanager.documents.workloads import load_workloads
 from qosmanager.engine.step import step
 from qosmanager.model.qos import Mode, Plugin
+from qosmanager.simulate.load import load_scenario
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -143,6 +144,8 @@ def test_yaml_in_a_page_is_a_document_that_the_program_reads(path):
     for _, language, text in FENCED.findall(path.read_text(encoding="utf-8")):
         if language == "yaml" and text.lstrip().startswith("qosManager:"):
             load_settings(text, path.name)
+        elif language == "yaml" and text.lstrip().startswith("about:"):
+            load_scenario(text, path.name)
         elif language == "yaml" and "workloads:" in text:
             load_workloads(text, path.name)
 

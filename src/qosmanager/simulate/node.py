@@ -227,7 +227,7 @@ class SimulatedNode:
                     self.end(pod, math.inf, marked=True)
 
     def _begin(self, pod: SimulatedPod) -> None:
-        if self._born >= len(self.pods):
+        if self.tick > 0:
             self.happenings.append(("came", pod.key))
         self._born += 1
         age = pod.spec.age if self.tick == 0 else 0.0

@@ -33,13 +33,11 @@ class SimulatedPod(Sharer):
         self.limit = math.inf if spec.limits.cpu is None else spec.limits.cpu
         self.own_cpus: tuple[int, ...] = ()
         self.workload: Workload | None = None  # None: it is not here
-        self.born = 0.0  # seconds of the run
-        self.age = 0.0  # at `born`
         self.begins: float | None = spec.starts  # when it comes; None: it is here, or never comes
         self.ends: float | None = None  # when it is gone; None: nobody asked it to go
         self.marked = False  # evicted for leaking: a person decides before it comes back
         self.rss = 0  # bytes
-        self.held_from = 0.0
+        self.held_from = 0.0  # seconds of the run since which it holds memory
         self.reset()
 
     def reset(self) -> None:
@@ -54,7 +52,8 @@ class SimulatedPod(Sharer):
     def begin(self, now: float, wall: float, uid: str, age: float) -> None:
         """Come to life at `now` (seconds of the run; `wall`: epoch seconds), `age` seconds old."""
         self.reset()
-        self.born, self.age, self.begins = now, age, None
+        self.begins = None
+        self.marked = False
         self.held_from = now - age
         self.rss = self.spec.memory.start
         spec = self.spec
@@ -83,7 +82,7 @@ class SimulatedPod(Sharer):
         self.ends = None
         back = self.spec.comes_back
         self.begins = None if back is None or self.marked else now + back
-        self.demand = self.want = 0.0
+        self.demand = self.want = self.usage = 0.0
         self.rss = 0
 
     def set_quota(self, cores: float) -> None:

@@ -141,7 +141,7 @@ class MemoryDemand(Struct, frozen=True, kw_only=True):
 
 
 class IoDemand(Struct, frozen=True, kw_only=True):
-    """What each pod asks of the disk, bytes a second; with `from` and `to` only between them."""
+    """What each pod asks of the disk: `rate` bytes a second, from `begin` on, for `length` or for ever."""
 
     rate: Bytes = 0
     begin: Annotated[float, _meta("from when on", "duration", 0)] = 0.0

@@ -118,9 +118,9 @@ class ServicePod(SimulatedPod):
         """Make latencies of the second that ends now, and begin the next."""
         second, service = self._second, self.service
         self.points = None
-        self.requests = (second.at_once + sum(work for _, work in second.waits)) / service.time
-        self.given_up, self._lost = self._lost / service.time, 0.0
         time = service.time * self.inflated
+        self.requests = (second.at_once + sum(work for _, work in second.waits)) / time
+        self.given_up, self._lost = self._lost / time, 0.0
         if self.requests <= 0.0:
             self.p50 = self.p99 = None
         elif second.waits:
