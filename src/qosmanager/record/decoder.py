@@ -6,7 +6,6 @@ ValueError or IndexError, for which the reader answers.
 
 from __future__ import annotations
 
-from array import array
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -18,7 +17,7 @@ from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Node, Pod, Snapshot
 from qosmanager.model.state import State
-from qosmanager.record.columns import Codes, Value, unpack
+from qosmanager.record.columns import CELL, Codes, Value, unpack
 from qosmanager.record.encoder import ALL_ROWS, SOME_ROWS, Table, scalars
 from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, Grid
 from qosmanager.record.messages import Message, Places
@@ -55,7 +54,7 @@ class Decoder:
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._scalars: Codes = array("d")
+        self._scalars: Codes = b""
         self._values: list[Value] = []
         self._stages: tuple[str, ...] = ()
         self._node: Node | None = None
@@ -81,8 +80,8 @@ class Decoder:
         for group, data in zip(self._groups, (message.cpu, message.memory, message.latency, message.observed), strict=True):
             group.take(data)
         columns = scalars(len(self._stages))
-        before = self._scalars if len(self._scalars) == columns.width else columns.unknown(1)
-        self._scalars = unpack(memoryview(message.scalars), before)
+        before = self._scalars if len(self._scalars) == CELL * columns.width else columns.unknown(1)
+        self._scalars = unpack(memoryview(message.scalars), before, columns.width)
         self._values = columns.values(self._scalars, 1)
         number, wall, time = self._values[:3]
         if self._settings is None or self._node is None or number is None or wall is None:
@@ -186,7 +185,7 @@ class GroupReader:
             rows = list(range(count))
         else:
             raise ValueError("no kind of rows that is known")
-        codes = unpack(view, self._table.take(rows))
+        codes = unpack(view, self._table.take(rows), self._table.columns.width)
         self._table.put(rows, codes)
         self._stale.update(rows)
 
@@ -197,7 +196,7 @@ class GroupReader:
             return
         count, fields, field = len(rows), self._fields, self._field
         values = self._table.columns.values(self._table.take(rows), count)
-        columns = [values[place : place + count] for place in range(0, len(values), count)]
+        columns = [values[column :: len(fields)] for column in range(len(fields))]
         for row, readings in zip(rows, zip(*columns, strict=True), strict=True):
             pod = pods[row]
             pods[row] = replace(pod, **{field: replace(getattr(pod, field), **dict(zip(fields, readings, strict=True)))})

@@ -5,7 +5,6 @@ In: what the recorder was told of each cycle. Out: `Message`s, which only a `Dec
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain, repeat
@@ -20,7 +19,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import NO_CPU, NO_LATENCY, NO_MEMORY, NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
-from qosmanager.record.columns import Codes, Columns, pack
+from qosmanager.record.columns import CELL, Codes, Columns, pack
 from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, STAGE, Grid
 from qosmanager.record.messages import Message, Place, Places, Roster
 
@@ -56,7 +55,7 @@ class Encoder:
     """One stream of messages from its beginning. The first holds everything."""
 
     def __init__(self) -> None:
-        self._scalars: Codes = array("d")
+        self._scalars: Codes = b""
         self._stages: tuple[str, ...] | None = None
         self._node: Node | None = None
         self._be_cpus: tuple[int, ...] | None = None
@@ -157,7 +156,7 @@ class Encoder:
         codes = columns.codes(values, 1)
         before = self._scalars if len(self._scalars) == len(codes) else columns.unknown(1)
         self._scalars = codes
-        return pack(codes, before)
+        return pack(codes, before, columns.width)
 
     def _take_roster(self, pods: tuple[Pod, ...], declared: PodColumns, parts: PodColumns) -> Roster | None:
         """Return who is here when that has changed, and move the columns along."""
@@ -183,7 +182,7 @@ class Group:
     """One kind of readings of all pods (their `cpu`, say), as columns. Only readings that are new objects are looked at."""
 
     def __init__(self, grids: tuple[Grid, ...]) -> None:
-        self._readings = [attrgetter(grid.field) for grid in grids]
+        self._readings = attrgetter(*(grid.field for grid in grids))
         self._known: Sequence[Any] = ()
         self._table = Table(grids)
 
@@ -200,44 +199,43 @@ class Group:
         self._known = now
         everyone = len(rows) == len(now)
         changed = now if everyone else [now[row] for row in rows]
-        values = list(chain.from_iterable(map(reading, changed) for reading in self._readings))
-        codes = self._table.columns.codes(values, len(rows))
-        packed = pack(codes, self._table.take(rows))
-        self._table.put(rows, codes)
+        table = self._table
+        codes = table.columns.codes(list(chain.from_iterable(map(self._readings, changed))), len(rows))
+        packed = pack(codes, table.take(rows), table.columns.width)
+        table.put(rows, codes)
         return (ALL_ROWS if everyone else SOME_ROWS + bitmap(rows, len(now))) + packed
 
 
 class Table:
-    """The numbers of all pods' readings of one kind, column after column."""
+    """The numbers of all pods' readings of one kind, row after row."""
 
     def __init__(self, grids: tuple[Grid, ...]) -> None:
         self.columns = Columns(grids)
         self.rows = 0
-        self._codes: Codes = array("d")
+        self._row = CELL * len(grids)
+        self._codes = bytearray()
 
     def move(self, order: list[int]) -> None:
         """Put the rows into the order of a new roster; who is new is not measured yet."""
-        old, count = self._codes, self.rows
-        self._codes, self.rows = self.columns.unknown(len(order)), len(order)
-        for row, was in enumerate(order):
-            if was >= 0:
-                self._codes[row :: self.rows] = old[was::count]
+        fresh, row, codes = self.columns.unknown(1), self._row, self._codes
+        self._codes = bytearray(b"".join(fresh if was < 0 else codes[was * row : (was + 1) * row] for was in order))
+        self.rows = len(order)
 
     def take(self, rows: list[int]) -> Codes:
         """Return the numbers of some rows, lowest first."""
         if len(rows) == self.rows:
-            return self._codes
-        codes, count = self._codes, self.rows
-        return array("d", [codes[column * count + row] for column in range(self.columns.width) for row in rows])
+            return bytes(self._codes)
+        codes, row = self._codes, self._row
+        return b"".join([codes[place * row : (place + 1) * row] for place in rows])
 
     def put(self, rows: list[int], codes: Codes) -> None:
         """Replace them."""
         if len(rows) == self.rows:
-            self._codes = codes
+            self._codes = bytearray(codes)
             return
-        places = [column * self.rows + row for column in range(self.columns.width) for row in rows]
-        for place, code in zip(places, codes, strict=True):
-            self._codes[place] = code
+        row = self._row
+        for number, place in enumerate(rows):
+            self._codes[place * row : (place + 1) * row] = codes[number * row : (number + 1) * row]
 
 
 def bitmap(rows: list[int], count: int) -> bytes:
