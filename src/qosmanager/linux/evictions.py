@@ -157,7 +157,11 @@ class LocalEvictions:
             return "its cgroup is the root, which holds the whole machine"
         grace = workload.grace if action.grace is None else min(action.grace, workload.grace)
         victim = _Victim(self._kernel, workload.cgroup, grace)
-        if problem := untouchable(victim.pids()):
+        pids = victim.pids()
+        if not pids and victim.controller is not None:
+            # What it still holds (files in memory, or a reading of some seconds ago) is freed by no signal.
+            return "no process is left in its group"
+        if problem := untouchable(pids):
             return problem
         stop = self._systemd.stop(workload.cgroup)
         first: _Stage = _Terminating(now + grace) if stop is None else _Stopping(stop, now, grace)

@@ -34,12 +34,19 @@ def test_root_is_refused(tmp_path):
     assert "root" in evictions(tree, tmp_path).begin(evict("default/job"), Workload(name="job", qos=QoS.BE, cgroup=""), 0.0)
 
 
-def test_empty_group_is_done_at_once(tmp_path):
+def test_group_that_is_gone_is_done_at_once(tmp_path):
+    hands = evictions(KernelTree(tmp_path / "cgroup"), tmp_path)
+    assert hands.begin(evict("default/job"), JOB, 0.0) == ""
+    assert hands.poll(0.0)["default/job"].done
+
+
+def test_group_without_a_process_is_no_victim(tmp_path):
+    # Nothing would be freed, and the next cycle would choose it again for what it still seems to hold.
     tree = KernelTree(tmp_path / "cgroup")
     tree.add("be/job")
     hands = evictions(tree, tmp_path)
-    assert hands.begin(evict("default/job"), JOB, 0.0) == ""
-    assert hands.poll(0.0)["default/job"].done
+    assert hands.begin(evict("default/job"), JOB, 0.0) == "no process is left in its group"
+    assert hands.poll(0.0) == {}
 
 
 def test_group_made_anew_is_not_the_victim(tmp_path):
