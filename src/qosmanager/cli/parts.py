@@ -19,7 +19,7 @@ from qosmanager.execute.evictor import Evictor
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies, safe_group
-from qosmanager.linux.cgroup_reader import CgroupReaders
+from qosmanager.linux.cgroup_reader import CgroupReaders, home_controller
 from qosmanager.linux.cgroup_tree import CgroupTree
 from qosmanager.linux.descriptor import allow_many_descriptors
 from qosmanager.linux.evictions import LocalEvictions
@@ -97,9 +97,8 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
 
 def own_node(group: str | None, hierarchies: Hierarchies, stack: ExitStack) -> None:
     """Make sure that no other agent acts on the node's groups until `stack` unwinds. Raises CannotRunError."""
-    controller = "cpu" if hierarchies.version("cpu") is not None else "unified"
     try:
-        stack.enter_context(TreeLock(hierarchies.directory(controller, safe_group(group or ""))))
+        stack.enter_context(TreeLock(hierarchies.directory(home_controller(hierarchies), safe_group(group or ""))))
     except LockHeldError as error:
         raise CannotRunError(f"{error}; --dry-run needs no lock") from None
 

@@ -14,6 +14,7 @@ from qosmanager.linux.descriptor import SHORT, TextOfGroup, with_rest
 from qosmanager.model.workload import CgroupFile
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio")
+HOMES = ("cpu", "cpuacct", "memory", "unified")  # those that a limit or a reading is taken from: one of them tells which groups there are
 
 
 class CgroupRootError(Exception):
@@ -38,12 +39,12 @@ class Hierarchies:
 
     @classmethod
     def probe(cls, root: Path) -> Hierarchies:
-        """Look at `root` and find each controller's hierarchy. Raises CgroupRootError when there is none."""
+        """Look at `root` and find each controller's hierarchy. Raises CgroupRootError where none tells which groups there are."""
         mounts: dict[str, tuple[int, Path]] = {}
         unified = next((path for path in (root, root / "unified") if (path / "cgroup.controllers").exists()), None)
         if unified is not None:
             mounts["unified"] = (2, unified)
-            available = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
+            available = (unified / "cgroup.controllers").read_text(encoding="ascii", errors="replace").split()
             for controller in CONTROLLERS:
                 if controller in available:
                     mounts[controller] = (2, unified)
@@ -58,7 +59,7 @@ class Hierarchies:
                 path = root / controller
                 if controller not in mounts and (path / "cgroup.procs").exists():
                     mounts[controller] = (1, path.resolve())
-        if not mounts:
+        if not any(home in mounts for home in HOMES):
             raise CgroupRootError(f"no cgroup hierarchy at {root}: neither {root}/cgroup.controllers (v2) nor {root}/cpu/cgroup.procs (v1)")
         return cls(root, mounts)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from qosmanager.collect.readings import CpuCounters, GroupGoneError, IoCounters, Stall
-from qosmanager.linux.cgroup import Hierarchies, safe_group
+from qosmanager.linux.cgroup import HOMES, Hierarchies, safe_group
 from qosmanager.linux.descriptor import GONE, KeptFile
 from qosmanager.linux.flat_keyed import counter, required, whole
 from qosmanager.linux.pressure import parse_stall
@@ -19,7 +19,6 @@ from qosmanager.model.cpu_list import parse_cpus
 
 V1_UNLIMITED_MEMORY = 1 << 60  # v1 shows "no limit" as the largest page-aligned number, which differs between kernels
 T = TypeVar("T")
-HOMES = ("cpu", "cpuacct", "memory", "unified")
 
 
 def home_controller(hierarchies: Hierarchies) -> str:

@@ -95,11 +95,10 @@ class GroupMemory:
         """
         total = machine.total if limit is None else min(limit, machine.total)
         names = ("memory_available", "swap_used", "pgscan_direct", "pgscan_kswapd")
-        contents = attempt(missing, names, lambda: (self._stat.read(), whole(self._current.read())))
-        if contents is None:
+        found = attempt(missing, names, self._held)
+        if found is None:
             return {"memory_total": total, "swap_total": machine.swap_total}
-        stat, used = contents
-        held = used - self._reclaimable(stat)
+        stat, held = found
         available = max(0, total - held)
         scans = {name: counter(stat, name.encode()) if self._v2 else None for name in ("pgscan_direct", "pgscan_kswapd")}
         missing.update({name: "this kernel does not count it for a group" for name, scanned in scans.items() if scanned is None})
@@ -110,6 +109,11 @@ class GroupMemory:
             "swap_used": self._swapped(stat, missing),
             **scans,
         }
+
+    def _held(self) -> tuple[bytes, int]:
+        """Read memory.stat, and what is used and cannot be reclaimed."""
+        stat = self._stat.read()
+        return stat, whole(self._current.read()) - self._reclaimable(stat)
 
     def _reclaimable(self, stat: bytes) -> int:
         if self._v2:

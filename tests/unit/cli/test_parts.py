@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack
+
+import pytest
 
 from kernel_tree import KernelTree
 from measuring import rule
-from qosmanager.cli.parts import Wanted, acting, measuring
+from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.parts import Wanted, acting, hierarchies_at, measuring, own_node
 from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import QoS
@@ -50,3 +54,24 @@ def test_under_policy_cpuset_the_cpus_that_batch_may_have_are_measured(tmp_path)
         assert measured.readings.sample()[0].be_cpus == (2, 3)
         measured.use_settings(Settings())
         assert measured.readings.sample()[0].be_cpus == ()
+
+
+@pytest.mark.parametrize("gone", [("cpu",), ("cpu", "cpuacct"), ("cpu", "cpuacct", "cpuset", "freezer", "blkio")])
+def test_one_agent_acts_on_a_node_whatever_controllers_it_has(tmp_path, gone):
+    kernel = KernelTree(tmp_path / "cgroup", "v1")
+    kernel.add("node")
+    for name in gone:
+        shutil.rmtree(kernel.root / name)
+    hierarchies = hierarchies_at(kernel.root)
+    with ExitStack() as stack:
+        own_node("node", hierarchies, stack)
+        with pytest.raises(CannotRunError, match="another qosmanager"):
+            own_node("node", hierarchies, stack)
+
+
+def test_a_root_where_nothing_can_be_measured_is_said(tmp_path):
+    kernel = KernelTree(tmp_path / "cgroup", "v1")
+    for name in ("cpu", "cpuacct", "memory"):
+        shutil.rmtree(kernel.root / name)
+    with pytest.raises(CannotRunError, match=r"^--cgroup-root: no cgroup hierarchy at "):
+        hierarchies_at(kernel.root)

@@ -84,3 +84,11 @@ def test_a_group_that_is_not_there(tmp_path):
         GroupNode(kernel.files, "nobody")
     with pytest.raises(ValueError, match="root"):
         GroupNode(kernel.files, "/")
+
+
+@pytest.mark.parametrize("layout", ["v1", "v2"])
+def test_memory_that_cannot_be_understood_is_not_measured_and_the_rest_is(tmp_path, layout):
+    reader, _ = node(tmp_path, layout, memory_stat="anon 300")
+    counters = reader.read()
+    assert (counters.cpu_busy, counters.memory_available) == (0.0, None)
+    assert "inactive_file" in counters.missing["memory_available"]
