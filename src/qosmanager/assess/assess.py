@@ -63,7 +63,7 @@ def _raw_levels(state: State, now: float | None, settings: Settings, inputs: Mat
 
     def level(score: float, percent: float) -> Level:
         priority = decision_matrix(replace(inputs, cpu_percent=percent)).priority
-        return max(settings.cpu_pressure.level(max(score, mean or 0.0)), priority)
+        return max(settings.cpu_pressure.level(score if mean is None else max(score, mean)), priority)
 
     present = level(state.recent[-1].cpu_score, inputs.cpu_percent)
     if present >= Level.CRITICAL:

@@ -46,6 +46,14 @@ def test_a_stall_counts_only_where_memory_is_short(available, stall, expected):
     assert risk(memory_available=int(available * GIB), memory_psi_full=stall).present is expected
 
 
+def test_each_condition_tells_its_numbers():
+    assert risk(memory_available=GIB).reasons == ("available 1.00 GiB is under the floor of 3.00 GiB",)
+    assert risk(memory_available=15 * GIB, memory_available_trend=-float(GIB), memory_psi_full=50.0).reasons == (
+        "available 15.00 GiB is gone in 15 s at the present rate",
+        "tasks stall on memory 50 percent of the time with 15.0 percent left",
+    )
+
+
 def test_the_bound_of_a_stall_follows_min_available():
     settings = Settings(memory_evict=MemoryEvictSettings(min_available=0.05))
     assert not risk(settings=settings, memory_available=15 * GIB, memory_psi_full=50.0).present
