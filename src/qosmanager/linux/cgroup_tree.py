@@ -7,10 +7,14 @@ import stat
 
 from qosmanager.linux.cgroup import Hierarchies, safe_group
 from qosmanager.linux.cgroup_reader import home_controller
+from qosmanager.linux.descriptor import EXHAUSTED
 
 
 class CgroupTree:
-    """`GroupTree` over the hierarchy that tells which groups there are. Links are never followed, at no level of a path."""
+    """`GroupTree` over the hierarchy that tells which groups there are. Links are never followed, at no level of a path.
+
+    OSError where descriptors or memory have run out: whoever took all groups for ended would let go of what they are held at.
+    """
 
     def __init__(self, hierarchies: Hierarchies) -> None:
         self._base = hierarchies.directory(home_controller(hierarchies), "")
@@ -23,7 +27,9 @@ class CgroupTree:
         try:
             with os.scandir(self._path(group)) as entries:
                 directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
             return {}  # it ended meanwhile
         for entry in sorted(directories, key=lambda entry: entry.name):
             try:
@@ -45,7 +51,9 @@ class CgroupTree:
         try:
             with open(f"{self._path(group)}/cgroup.procs", encoding="ascii") as file:
                 return bool(file.read(1))
-        except OSError:
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
             return False  # a group that ended holds nobody
 
     def _path(self, group: str) -> str:

@@ -8,6 +8,7 @@ import resource
 from os import pread
 
 GONE = frozenset({errno.ENOENT, errno.ENODEV})
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # says nothing of what was to be read: it is there, perhaps
 SHORT = 2048  # less than any page, so that less than this cannot be a page of more
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
-from qosmanager.execute.oom_scores import group_pids
 from qosmanager.execute.tree import below
+from qosmanager.linux.descriptor import EXHAUSTED
 from qosmanager.linux.processes import signal_members
 from qosmanager.linux.systemd import Systemd, UnitStop
 from qosmanager.model.actions import Evict
 from qosmanager.model.workload import CgroupFile, Workload
 from qosmanager.ports import EvictionProgress, KernelFiles
 
+T = TypeVar("T")
 _HIERARCHIES = ("memory", "cpu", "cpuacct", "cpuset", "freezer", "unified")
 _SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer
 _SYSTEMD_HURRIES = 1.0  # the same where the grace period is shorter: memory runs out, and with it the room to start systemctl
@@ -44,7 +46,7 @@ class _Victim:
         self.grace = grace
         there = [each for each in _HIERARCHIES if self._inode(each) is not None]
         # Not every group is used in every hierarchy: one without processes says nothing while another one has some.
-        self.controller = next((each for each in there if any(group_pids(kernel, group, each))), there[0] if there else None)
+        self.controller = next((each for each in there if any(_listed(kernel, group, each))), there[0] if there else None)
         self.inode = None if self.controller is None else self._inode(self.controller)
 
     def _inode(self, controller: str) -> int | None:
@@ -56,12 +58,13 @@ class _Victim:
             return None
 
     def pids(self, controller: str | None = None) -> set[int]:
-        """Processes now, of this group and those below it; none when the group is gone or another one has its name."""
+        """Processes now, of this group and those below it; none when the group is gone or another one has its name. OSError where
+        descriptors or memory have run out: nobody knows then that none is left."""
         if self.controller is None or self._inode(self.controller) != self.inode:
             return set()
         controller = controller or self.controller
         # A pid that is 0 belongs to another pid namespace and cannot be signalled from here.
-        return {pid for pid in group_pids(self.kernel, self.group, controller) if pid > 0}
+        return {pid for pid in _listed(self.kernel, self.group, controller) if pid > 0}
 
     def elsewhere(self, controller: str) -> bool:
         """Whether the group of this name in another hierarchy holds this victim's processes and no others."""
@@ -153,6 +156,12 @@ class LocalEvictions:
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str:
         """Start to end a pod; SIGTERM is sent before this returns. Return why it cannot be, or ""."""
+        try:
+            return self._begin(action, workload, now)
+        except OSError as error:
+            return f"its processes cannot be listed: {error.strerror or error}"
+
+    def _begin(self, action: Evict, workload: Workload, now: float) -> str:
         if not workload.cgroup.strip("/"):
             return "its cgroup is the root, which holds the whole machine"
         grace = workload.grace if action.grace is None else min(action.grace, workload.grace)
@@ -174,21 +183,27 @@ class LocalEvictions:
     def poll(self, now: float) -> dict[str, EvictionProgress]:
         """Do what is due; progress by pod key, an end once."""
         progress = {}
-        for key, (victim, stage) in list(self._victims.items()):
-            pids = victim.pids()
-            # Looked at each time: somebody may have moved this agent into the group in the meantime.
-            after = untouchable(pids) or stage.drive(victim, now) if pids else stage
-            if isinstance(after, str):
-                progress[key] = EvictionProgress(done=False, error=after)
+        for key in list(self._victims):
+            try:
+                progress[key] = self._drive(key, now)
+            except OSError:
+                progress[key] = EvictionProgress(done=False)  # once more in the next cycle
+            if progress[key].done or progress[key].error:
                 del self._victims[key]
-                continue
-            self._victims[key] = (victim, after)
-            progress[key] = EvictionProgress(done=not victim.pids())
-            if progress[key].done:
-                del self._victims[key]
-                if isinstance(after, _Stopping):
-                    after.abandon()
         return progress
+
+    def _drive(self, key: str, now: float) -> EvictionProgress:
+        victim, stage = self._victims[key]
+        pids = victim.pids()
+        # Looked at each time: somebody may have moved this agent into the group in the meantime.
+        after = untouchable(pids) or stage.drive(victim, now) if pids else stage
+        if isinstance(after, str):
+            return EvictionProgress(done=False, error=after)
+        self._victims[key] = (victim, after)
+        done = not victim.pids()
+        if done and isinstance(after, _Stopping):
+            after.abandon()
+        return EvictionProgress(done=done)
 
 
 def untouchable(pids: set[int]) -> str:
@@ -198,6 +213,24 @@ def untouchable(pids: set[int]) -> str:
     if os.getpid() in pids:
         return "this agent itself is in its cgroup"
     return ""
+
+
+def _listed(kernel: KernelFiles, group: str, controller: str) -> Iterator[int]:
+    """Processes of a group and of those below it, without what vanishes meanwhile. OSError where descriptors or memory have run out."""
+    waiting = [group]
+    while waiting:
+        each = waiting.pop()
+        waiting += [f"{each}/{name}" for name in _there(kernel.children, controller, each)]
+        yield from _there(kernel.pids, controller, each)
+
+
+def _there(look: Callable[[str, str], list[T]], controller: str, group: str) -> list[T]:
+    try:
+        return look(controller, group)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        return []
 
 
 def _kill_by_cgroup(victim: _Victim) -> bool:

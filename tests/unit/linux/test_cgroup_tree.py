@@ -1,3 +1,6 @@
+import errno
+import resource
+
 import pytest
 
 from kernel_tree import KernelTree
@@ -53,3 +56,18 @@ def test_processes_of_the_group_itself(kernel):
 def test_a_path_that_leaves_the_root_is_refused(kernel):
     with pytest.raises(ValueError, match="leaves the cgroup root"):
         CgroupTree(kernel.files).identity("a/../../..")
+
+
+def test_groups_that_cannot_be_looked_at_for_want_of_descriptors_have_not_ended(kernel):
+    kernel.add("a/b")
+    tree = CgroupTree(kernel.files)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        for look in (tree.children, tree.has_processes):
+            with pytest.raises(OSError, match="Too many open files") as caught:
+                look("a")
+            assert caught.value.errno == errno.EMFILE
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert list(tree.children("a")) == ["b"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from qosmanager.linux.evictions import LocalEvictions
 from qosmanager.linux.systemd import Systemd
 from qosmanager.model.qos import QoS
 from qosmanager.model.workload import Workload
+from qosmanager.ports import EvictionProgress
 
 NOBODY = 2_000_000_000  # above every pid_max: a process that cannot be signalled
 JOB = Workload(name="job", qos=QoS.BE, cgroup="be/job", grace=10.0)
@@ -90,6 +92,20 @@ def test_v1_freezes_kills_and_thaws(tmp_path):
     hands = evictions(tree, tmp_path)
     hands.begin(evict("default/job", grace=0.0), JOB, 0.0)
     assert tree.writes == [("freezer:/be/job/freezer.state", "FROZEN"), ("freezer:/be/job/freezer.state", "THAWED")]
+
+
+@pytest.mark.parametrize("name", ["cgroup.procs", ""])
+def test_processes_that_cannot_be_listed_are_not_taken_for_ended(tmp_path, name):
+    tree = KernelTree(tmp_path / "cgroup")
+    tree.add("be/job", pids=(NOBODY,))
+    hands = evictions(tree, tmp_path)
+    hands.begin(evict("default/job"), JOB, 0.0)
+    tree.fail(name, errno.EMFILE, call="read" if name else "children")
+    assert "Too many open files" in hands.begin(evict("default/other"), JOB, 1.0)
+    assert hands.poll(1.0) == {"default/job": EvictionProgress(done=False)}
+    tree.heal()
+    tree.set_pids("be/job")
+    assert hands.poll(2.0) == {"default/job": EvictionProgress(done=True)}
 
 
 def test_frozen_group_below_is_thawed_after_the_kill(tmp_path):
