@@ -13,18 +13,18 @@ _RECLAIM_FLOOR = 100.0  # pages/s of direct scan below which reclaim counts noth
 def cpu_pressure(node: Node, census: Census, settings: Settings) -> Pressure:
     """Score CPU; a quantity not measured counts 0 points."""
     percent = None if node.cpu_usage is None else node.cpu_usage / node.cpus * 100
-    declared = [pod for pod in census.ls if pod.cpu.request and pod.cpu.usage is not None]
-    usage = sum(pod.cpu.usage or 0.0 for pod in declared)
-    request = sum(pod.cpu.request or 0.0 for pod in declared)
+    declared = [(pod.cpu.usage, pod.cpu.request) for pod in census.ls if pod.cpu.request and pod.cpu.usage is not None]
+    usage = sum(used for used, _ in declared)
+    request = sum(requested for _, requested in declared)
     counted = max(request, settings.ls_request_floor * node.cpus)
     ratio = usage / counted if declared else None
     load = None if node.load1 is None else node.load1 / node.cpus
     return _pressure(
         settings.cpu_pressure,
         _counted("usage", percent, 0.4, 40, {"cpu_percent": percent}),
-        _counted("ls_ratio", None if ratio is None else min(ratio, 2.0), 30, 60, {"ls_usage": usage, "ls_request": counted}),
+        _counted("ls_ratio", ratio, 30, 60, {"ls_usage": usage, "ls_request": counted}),
         _counted("trend", node.cpu_trend, 20, 20, {"cpu_trend": node.cpu_trend}),
-        _counted("load", None if load is None else min(load, 2.0), 10, 20, {"load1": node.load1, "cpus": node.cpus}),
+        _counted("load", load, 10, 20, {"load1": node.load1, "cpus": node.cpus}),
     )
 
 
@@ -37,10 +37,10 @@ def memory_percent(node: Node) -> float | None:
 
 def memory_pressure(node: Node, thresholds: Thresholds) -> Pressure:
     """Score memory; without a swap device the swap factor is left out and the others are scaled by 1 / 0.8."""
-    percent, growth = memory_percent(node), node.ls_memory_growth
+    percent = memory_percent(node)
     factors = [
         _counted("usage", percent, 0.35, 35, {"memory_percent": percent}),
-        _counted("ls_growth", None if growth is None else min(growth * 5, 100.0), 0.25, 25, {"ls_memory_growth": growth}),
+        _counted("ls_growth", node.ls_memory_growth, 5 * 0.25, 25, {"ls_memory_growth": node.ls_memory_growth}),
         _counted("reclaim", _reclaim(node), 0.2, 20, {"pgscan_direct": node.pgscan_direct, "pgscan_kswapd": node.pgscan_kswapd}),
     ]
     if not node.swap_total:
@@ -54,7 +54,7 @@ def io_pressure(node: Node, thresholds: Thresholds) -> Pressure:
     """Score I/O; factors not measured are left out and the rest scaled by 1 / the sum of their weights; none: 0."""
     terms = (
         ("stall", node.io_psi_some, 0.4, 0.4, 40, "io_psi_some"),
-        ("iowait", None if node.iowait is None else min(node.iowait * 2, 100.0), 0.3, 0.3, 30, "iowait"),
+        ("iowait", node.iowait, 2 * 0.3, 0.3, 30, "iowait"),
         ("disk", node.disk_util, 0.2, 0.2, 20, "disk_util"),
         ("network", node.net_util, 0.1, 0.1, 10, "net_util"),
     )
@@ -66,11 +66,11 @@ def io_pressure(node: Node, thresholds: Thresholds) -> Pressure:
         if value is None
     ]
     weights = sum(term[3] for term in measured)
-    return _pressure(thresholds, *(_scaled(factors, weights) if factors else ()), *left_out)
+    return _pressure(thresholds, *_scaled(factors, weights), *left_out)
 
 
 def _reclaim(node: Node) -> float | None:
-    """Return the reclaim reading 0 to 100: how much of the scanning is done by those who wait for memory."""
+    """Return the reclaim reading, from 0; it counts to 100: how much of the scanning is done by those who wait for memory."""
     direct, kswapd = node.pgscan_direct, node.pgscan_kswapd
     if direct is None:
         return None
@@ -78,7 +78,7 @@ def _reclaim(node: Node) -> float | None:
         return 0.0
     if kswapd is None:
         return None
-    return min(direct / kswapd * 10, 100.0) if kswapd > 0 else 100.0
+    return direct / kswapd * 10 if kswapd > 0 else 100.0
 
 
 def _counted(name: str, value: float | None, factor: float, cap: float, inputs: dict[str, float | None]) -> Factor:

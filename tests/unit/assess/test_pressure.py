@@ -111,6 +111,11 @@ def test_ls_ratio_sums_over_the_pods_that_declare_a_request():
     assert points(cpu(*pods, cpu_usage=16.0))["ls_ratio"] == pytest.approx(22.5)
 
 
+def test_an_idle_ls_pod_counts_with_its_request():
+    pods = (ls("a", usage=4.0, request=4.0), ls("b", usage=0.0, request=4.0))
+    assert points(cpu(*pods, cpu_usage=4.0))["ls_ratio"] == pytest.approx(15)
+
+
 def test_an_ls_pod_that_is_not_measured_is_not_counted_as_idle():
     pods = (ls("a", usage=4.0, request=4.0), ls("b", request=4.0))
     assert points(cpu(*pods, cpu_usage=4.0))["ls_ratio"] == pytest.approx(30)
