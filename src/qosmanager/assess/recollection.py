@@ -39,7 +39,7 @@ def remember(state: State, snapshot: Snapshot, census: Census, cpu_score: float)
 def smooth(state: State, window: float, now: float | None, cpu: float, memory: float) -> State:
     """Return the state with this cycle's scores in the smoothing window (`window` in seconds; 0 forgets it)."""
     if window <= 0 or now is None:
-        return replace(state, smoothing=()) if state.smoothing else state
+        return replace(state, smoothing=())
     kept = [bucket for bucket in state.smoothing if 0 <= now - bucket.start < window]
     if kept and now - kept[-1].start < window / _SLICES:
         last = kept.pop()

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from builders import NOW, be, judged, ls, remembered, run, snapshot
 from qosmanager.config.settings import Settings, Smoothing
 from qosmanager.model.qos import Level
-from qosmanager.model.state import Moment, State
+from qosmanager.model.state import Bucket, Burst, Moment, State
 
 
 def reading(percent, **more):
@@ -94,6 +94,26 @@ def test_a_slice_ends_with_its_length():
     ]
     state = smoothed(50, 25, 0, window=120.0)[-1][0]
     assert [(bucket.start, bucket.count, bucket.cpu) for bucket in state.smoothing] == [(NOW, 2, 30.0), (NOW + 2, 1, 0.0)]
+
+
+@pytest.mark.parametrize("age", [0.0, 0.5])
+def test_cycles_of_less_than_a_second_share_a_slice(age):
+    state = State(time=NOW - 0.1, smoothing=(Bucket(start=NOW - age, count=2, cpu=70.0, memory=9.0),))
+    after = remembered(reading(50), state, Settings(smoothing=Smoothing(window=60.0)))
+    assert after.smoothing == (Bucket(start=NOW - age, count=3, cpu=90.0, memory=9.0),)
+
+
+def test_switched_off_smoothing_forgets():
+    state = State(time=NOW - 1, smoothing=(Bucket(start=NOW - 9, count=2, cpu=70.0, memory=9.0),))
+    assert remembered(reading(50), state).smoothing == ()
+    assert remembered(reading(50), State(time=NOW - 1)).smoothing == ()
+
+
+def test_what_is_remembered_of_a_raised_pod_is_its_demand_within_the_raised_limit():
+    burst = Burst(pod="shop/api", base_limit=2.0, limit=3.0, started=NOW - 1)
+    waiting = snapshot(ls(limit=2.0, usage=1.9, wait=5.0), cpu_usage=2.0)
+    assert remembered(waiting, State(bursts=(burst,))).recent[-1].demand == {"shop/api": 3.0}
+    assert remembered(waiting, State(bursts=(replace(burst, observed=True),))).recent[-1].demand == {"shop/api": 2.0}
 
 
 def test_the_memory_score_is_smoothed_as_well():
