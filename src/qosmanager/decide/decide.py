@@ -124,7 +124,7 @@ def _first_draft(facts: Facts) -> Draft:
         state = replace(state, unfit_since=unfit)
     if now is not None:
         cooling = {pod: until for pod, until in state.burst_cooldown_until.items() if not facts.is_over(until)}
-        state = replace(state, burst_cooldown_until=cooling) if len(cooling) != len(state.burst_cooldown_until) else state
+        state = replace(state, burst_cooldown_until=cooling)
     held = None if settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF else state.suppress_level
     return Draft(
         state=state,

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from builders import NOW, be, decided, failing_node_qos_resource, ls, of_kind, remembered, rules, slow, snapshot
-from qosmanager.config.settings import CpuEvictSettings, CpuSuppressSettings, Policy, Settings, Smoothing, Trigger
+from qosmanager.config.settings import CpuBurstSettings, CpuEvictSettings, CpuSuppressSettings, Policy, Settings, Smoothing, Trigger
 from qosmanager.model.actions import Evict
 from qosmanager.model.qos import Level, Mode, Plugin, QoS
-from qosmanager.model.state import Bucket, Pending, State
+from qosmanager.model.state import Bucket, Burst, Pending, State
 
 # 16 CPUs in full use: usage 40, ls_ratio 12 / 8 x 30 = 45, load 10: 95, EMERGENCY. LS wants 12 + 3.
 TRIED = State(time=NOW - 1, be_limit=4.0, suppress_level=Level.CRITICAL, suppress_since=NOW - 5)
@@ -180,6 +180,15 @@ LOWER = settings(evict_threshold=80.0)
 def test_as_many_as_cover_the_shortage_and_a_fifth(wait, number):
     # LS wants 10 + wait of 16 - 4 that BE uses; 0.4 / 1.2 of a core each.
     assert len(victims(critical(wait=wait), TRIED, LOWER)) == number
+
+
+def test_a_service_in_a_burst_lacks_what_it_wants_within_its_raised_limit():
+    # 10 + 5, at most 13 of 16 - 4: 1 x 1.2; its own limit of 11 would leave nothing to free.
+    service = slow(usage=10.0, request=8.0, wait=5.0, limit=11.0)
+    burst = Burst(pod="shop/api", base_limit=11.0, limit=13.0, started=NOW - 1)
+    reading = snapshot(service, *MANY, cpu_usage=14.0, load1=14.0)
+    assert len(victims(reading, replace(TRIED, bursts=(burst,)), LOWER)) == 3
+    assert victims(reading, TRIED, replace(LOWER, cpu_burst=CpuBurstSettings(mode=Mode.OFF))) == []
 
 
 def test_nothing_to_free_is_told():

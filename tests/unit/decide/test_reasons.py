@@ -58,6 +58,11 @@ def test_the_end_of_a_burst_tells_why(burst, figures, node, mode, why):
     assert reasons(plan, RestoreCpuLimit) == [f"burst to 3 cores ends: {why}; back to the pod's own 2"]
 
 
+def test_a_burst_that_a_pause_ends_tells_so():
+    plan = decided(snapshot(ls(limit=2.0, usage=2.9), cpu_usage=2.9, paused=True), State(bursts=(BURST,)))
+    assert reasons(plan, RestoreCpuLimit) == ["burst to 3 cores ends: the agent is paused; back to the pod's own 2"]
+
+
 def test_a_burst_that_ends_with_the_pods_own_limit_tells_both():
     plan = decided(snapshot(ls(limit=4.0, usage=2.9), cpu_usage=2.9), State(bursts=(BURST,)))
     assert reasons(plan, RestoreCpuLimit) == ["burst to 3 cores ends: the pod's own limit changed from 2 to 4; back to the pod's own 4"]

@@ -17,6 +17,8 @@ from qosmanager.model.state import Pending, State
 _TRIED_FOR = 5.0  # seconds of suppression before eviction
 _HELD_WITHIN = 1.1  # BE usage over the limit in force
 _WAITS_FROM = 0.02  # of its own usage
+_THROTTLED_FROM = 0.1  # of its periods, and
+_FULL_FROM = 0.9  # of its own limit: then that limit, and not the node, is what a service waits for
 _SIGNAL_AFTER = 3.0  # seconds of score above the threshold that stand in for an unknown SLO signal
 _MOST_AT_ONCE = 0.3  # of all BE pods
 _MOST_ROUNDS = 2
@@ -45,8 +47,12 @@ def cpu_evict(facts: Facts, draft: Draft) -> Draft:
     why_not = _why_not(facts, draft, immediate)
     if why_not is not None:
         return draft.refuse(_PLUGIN, *why_not)
-    if not is_above(shortage.need, 0):
-        reason = f"LS lacks {shortage.shortage:.4g} cores, {shortage.terminating:.4g} are being freed already: nothing more to free"
+    least = facts.settings.cpu_suppress.min_cores
+    if not is_above(shortage.need, least):
+        freed = f", {shortage.terminating:.4g} are being freed already" if shortage.terminating else ""
+        reason = (
+            f"LS lacks {shortage.shortage:.4g} cores{freed}: what is left to free is no more than the {least:g} that BE may always have"
+        )
         return draft.refuse(_PLUGIN, "no-need", reason)
     return _evict(facts, draft, shortage, immediate)
 
@@ -101,8 +107,8 @@ def _why_not(facts: Facts, draft: Draft, immediate: bool) -> tuple[str, str] | N
         return None
     if facts.settings.mode(Plugin.CPU_SUPPRESS) is not Mode.OFF and (untried := _untried(facts)) is not None:
         return "suppress-first", untried
-    if facts.settings.cpu_evict.trigger is Trigger.BOTH and not _some_service_waits(facts):
-        return "slow-elsewhere", f"no LS pod above its SLO waits for CPU more than {_WAITS_FROM:.0%} of its usage"
+    if facts.settings.cpu_evict.trigger is Trigger.BOTH and not _some_service_waits(facts, draft):
+        return "slow-elsewhere", f"no LS pod above its SLO waits for CPU that others have more than {_WAITS_FROM:.0%} of its usage"
     return None
 
 
@@ -123,12 +129,20 @@ def _untried(facts: Facts) -> str | None:
     return None
 
 
-def _some_service_waits(facts: Facts) -> bool:
+def _some_service_waits(facts: Facts, draft: Draft) -> bool:
     above = set(facts.assessment.slo_violated_by)
-    concerned = [pod for pod in facts.census.ls if facts.assessment.slo is Slo.UNKNOWN or pod.key in above]
-    return any(
-        pod.cpu.wait is not None and pod.cpu.usage is not None and is_above(pod.cpu.wait, _WAITS_FROM * pod.cpu.usage) for pod in concerned
-    )
+    concerned = (pod for pod in facts.census.ls if facts.assessment.slo is Slo.UNKNOWN or pod.key in above)
+    return any(_waits_for_others(pod, draft.granted.get(pod.key)) for pod in concerned)
+
+
+def _waits_for_others(pod: Pod, granted: float | None) -> bool:
+    """Tell whether a service waits for CPU, and not for its own limit: that is nobody else's to give (sections 3 and 13)."""
+    usage, wait = pod.cpu.usage, pod.cpu.wait
+    if usage is None or wait is None or not is_above(wait, _WAITS_FROM * usage):
+        return False
+    limit = pod.cpu.limit if granted is None else granted
+    is_full = limit is not None and is_at_least(usage, _FULL_FROM * limit)
+    return not (is_full and is_at_least(pod.cpu.throttled or 0.0, _THROTTLED_FROM))
 
 
 def _evict(facts: Facts, draft: Draft, shortage: Shortage, immediate: bool) -> Draft:
