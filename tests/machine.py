@@ -37,18 +37,18 @@ class Machine:
         self._noise = noise
         self._random = random.Random(20261111)
 
-    def run(self, seconds: int, wanted: float, **latency) -> list[Cycle]:
-        """Run for some seconds; the service wants so many cores. It waits for what the batch takes from it."""
-        return [self._once(wanted, latency) for _ in range(seconds)]
+    def run(self, seconds: int, wanted: float, **figures) -> list[Cycle]:
+        """Run for some seconds; the service wants so many cores. It waits for what the batch takes from it, unless told otherwise."""
+        return [self._once(wanted, figures) for _ in range(seconds)]
 
-    def _once(self, wanted: float, latency: dict[str, float]) -> Cycle:
+    def _once(self, wanted: float, figures: dict[str, float]) -> Cycle:
         cpus = 32.0
         service = min(cpus, wanted * (1 + self._random.uniform(-self._noise, self._noise)))
         limit = cpus if self.state.be_limit is None else self.state.be_limit
         taken = min(limit, cpus) if self.batch else 0.0
         got = max(min(service, cpus - taken), cpus / 2 if service > cpus / 2 else 0.0)
         taken = min(taken, cpus - got)
-        pods = [ls(usage=got, wait=service - got, request=16.0, **latency)]
+        pods = [ls(**{"usage": got, "wait": service - got, "request": 16.0, **figures})]
         pods += [be(name, usage=taken / len(self.batch)) for name in self.batch]
         reading = snapshot(*pods, time=NOW + self.second, cpus=cpus, cpu_usage=got + taken, load1=service + taken)
         seen, _ = observe(self.state, reading)

@@ -176,9 +176,9 @@ def critical(*batch, wait=2.0, **more):
 LOWER = settings(evict_threshold=80.0)
 
 
-@pytest.mark.parametrize(("wait", "number"), [(2.0, 0), (2.01, 1), (2.33, 1), (2.34, 2), (2.66, 2), (2.67, 3), (5.0, 3)])
+@pytest.mark.parametrize(("wait", "number"), [(2.0, 0), (2.08, 0), (2.09, 1), (2.33, 1), (2.34, 2), (2.66, 2), (2.67, 3), (5.0, 3)])
 def test_as_many_as_cover_the_shortage_and_a_fifth(wait, number):
-    # LS wants 10 + wait of 16 - 4 that BE uses; 0.4 / 1.2 of a core each.
+    # LS wants 10 + wait of 16 - 4 that BE uses; 0.4 / 1.2 of a core each, and more than the 0.1 that BE may always have.
     assert len(victims(critical(wait=wait), TRIED, LOWER)) == number
 
 
@@ -189,6 +189,29 @@ def test_a_service_in_a_burst_lacks_what_it_wants_within_its_raised_limit():
     reading = snapshot(service, *MANY, cpu_usage=14.0, load1=14.0)
     assert len(victims(reading, replace(TRIED, bursts=(burst,)), LOWER)) == 3
     assert victims(reading, TRIED, replace(LOWER, cpu_burst=CpuBurstSettings(mode=Mode.OFF))) == []
+
+
+@pytest.mark.parametrize(
+    ("usage", "throttled", "number"),
+    [
+        (11.0, 0.5, 0),  # 92 percent of its limit of 12, throttled: the limit is what it waits for
+        (10.7, 0.5, 2),  # 89 percent
+        (11.0, 0.05, 2),  # hardly throttled
+        (11.0, None, 2),
+    ],
+)
+def test_a_service_that_waits_for_its_own_limit_has_nobody_evicted(usage, throttled, number):
+    service = slow(usage=usage, request=8.0, wait=usage, limit=12.0, throttled=throttled)
+    off = Settings(cpu_burst=CpuBurstSettings(mode=Mode.OFF))
+    assert len(victims(full(service=service), TRIED, off)) == number
+    assert ("slow-elsewhere" in rules(plan(full(service=service), TRIED, off))) == (number == 0)
+
+
+def test_nobody_goes_for_what_batch_may_always_have():
+    # At its floor of 0.1 BE has 0.1 to give: at EMERGENCY that is the need.
+    floor = replace(TRIED, be_limit=0.1)
+    assert victims(full(be("a", usage=0.05), be("b", usage=0.05)), floor) == []
+    assert victims(full(be("a", usage=0.05), be("b", usage=0.051)), floor) == ["batch/b"]
 
 
 def test_nothing_to_free_is_told():

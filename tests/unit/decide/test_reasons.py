@@ -229,7 +229,7 @@ def test_an_eviction_that_is_not_due_tells_why(state, rule, why):
 
 def test_slowness_from_elsewhere_is_told():
     assert refused(decided(full(wait=0.24), TRIED)) == [
-        (Plugin.CPU_EVICT, "slow-elsewhere", None, "no LS pod above its SLO waits for CPU more than 2% of its usage")
+        (Plugin.CPU_EVICT, "slow-elsewhere", None, "no LS pod above its SLO waits for CPU that others have more than 2% of its usage")
     ]
 
 
@@ -243,7 +243,14 @@ def test_what_is_freed_already_is_told():
     batch = (be("gone", usage=1.0, usage_mean=2.4, terminating=True), be("b", usage=3.0))
     reading = snapshot(slow(usage=10.0, request=8.0, wait=4.0), *batch, cpu_usage=14.0, load1=14.0)
     plan = decided(reading, TRIED, Settings(cpu_evict=CpuEvictSettings(evict_threshold=80.0)))
-    assert refused(plan) == [(Plugin.CPU_EVICT, "no-need", None, "LS lacks 2 cores, 2.4 are being freed already: nothing more to free")]
+    assert refused(plan) == [
+        (
+            Plugin.CPU_EVICT,
+            "no-need",
+            None,
+            "LS lacks 2 cores, 2.4 are being freed already: nothing more to free",
+        )
+    ]
 
 
 def test_when_no_pod_may_go_for_its_cpu_each_tells_why():
