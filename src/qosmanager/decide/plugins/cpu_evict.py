@@ -47,14 +47,17 @@ def cpu_evict(facts: Facts, draft: Draft) -> Draft:
     why_not = _why_not(facts, draft, immediate)
     if why_not is not None:
         return draft.refuse(_PLUGIN, *why_not)
-    least = facts.settings.cpu_suppress.min_cores
-    if not is_above(shortage.need, least):
-        freed = f", {shortage.terminating:.4g} are being freed already" if shortage.terminating else ""
-        reason = (
-            f"LS lacks {shortage.shortage:.4g} cores{freed}: what is left to free is no more than the {least:g} that BE may always have"
-        )
-        return draft.refuse(_PLUGIN, "no-need", reason)
+    if not is_above(shortage.need, facts.settings.cpu_suppress.min_cores):
+        return draft.refuse(_PLUGIN, "no-need", _no_need(facts, shortage))
     return _evict(facts, draft, shortage, immediate)
+
+
+def _no_need(facts: Facts, shortage: Shortage) -> str:
+    lacks = f"LS lacks {shortage.shortage:.4g} cores, {shortage.terminating:.4g} are being freed already"
+    least = facts.settings.cpu_suppress.min_cores
+    if not is_above(shortage.need, 0):
+        return f"{lacks}: nothing more to free"
+    return f"{lacks}: another {shortage.need:.4g} would be no more than the {least:g} that BE may always have"
 
 
 def _remember_signals(facts: Facts, draft: Draft) -> Draft:
