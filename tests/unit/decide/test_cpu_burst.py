@@ -232,6 +232,18 @@ def test_a_pod_made_again_under_the_same_name_does_not_inherit_the_burst():
     assert decided(reading, state).actions[0] == decided(reading, State()).actions[0]
 
 
+@pytest.mark.parametrize("uid", ["u1", ""])
+def test_a_burst_of_the_same_pod_goes_on(uid):
+    # Without a uid (a hand-written state) the name is enough.
+    kept = remembered(snapshot(ls(uid="u1", limit=2.0, usage=1.9), cpu_usage=2.0), State(bursts=(burst(uid=uid),)))
+    assert kept.bursts == (burst(uid=uid),)
+
+
+def test_a_pod_that_is_gone_takes_no_other_burst_with_it():
+    state = State(bursts=(burst(pod="shop/gone"), burst()))
+    assert remembered(snapshot(ls(limit=2.0, usage=1.9), cpu_usage=2.0), state).bursts == (burst(),)
+
+
 def test_a_new_burst_remembers_whose_it_is():
     assert remembered(snapshot(ls(uid="u1", limit=2.0, usage=2.0), cpu_usage=2.0)).bursts == (
         Burst(pod="shop/api", base_limit=2.0, limit=3.0, uid="u1", started=NOW),
