@@ -48,6 +48,17 @@ def test_it_does_so_with_the_strategy_usage_too(name):
     assert [finding for finding in result.findings if finding.met is False] == []
 
 
+def test_nobody_goes_for_services_that_wait_for_their_own_limits():
+    # Half the node, half the batch: the score is at EMERGENCY while both services are at their limits, and no core is lacking.
+    loaded = load("two-services")
+    scenario = loaded.scenario
+    batch = [replace(spec, count=6) if spec.name == "batch" else spec for spec in scenario.workloads]
+    tight = replace(scenario, node=replace(scenario.node, cpus=12), workloads=tuple(batch), duration=150.0)
+    result = told(replace(loaded, scenario=tight), Settings(), Agent.ON)
+    assert result.totals[Agent.ON].evictions == 0
+    assert result.totals[Agent.ON].over_slo > 0
+
+
 def run(*arguments):
     return CliRunner().invoke(main, ["simulate", *arguments])
 
