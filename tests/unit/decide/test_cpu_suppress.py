@@ -154,6 +154,15 @@ def test_no_longer_enforced_the_limit_is_taken_off(mode):
     assert (after.be_limit, after.be_observed) == ((None, False) if mode is Mode.OFF else (12.0, True))
 
 
+@pytest.mark.parametrize("observed", [True, False])
+def test_switched_off_nothing_of_the_limit_is_remembered(observed):
+    # The moves count from the start again: a rise after it is no reversal.
+    before = {"suppress_since": NOW - 9, "below_since": NOW - 2, "floor_since": NOW - 9, "last_move": 1, "be_cpus": "0-8"}
+    state = remembered(IDLE, held(9.0, be_observed=observed, **before), settings(mode=Mode.OFF))
+    assert (state.be_limit, state.be_cpus, state.be_observed, state.suppress_level) == (None, None, False, None)
+    assert (state.suppress_since, state.below_since, state.floor_since, state.last_move) == (None, None, None, 0)
+
+
 def test_off_without_a_limit_in_force_does_nothing():
     assert decided(IDLE, State(), settings(mode=Mode.OFF)).actions == ()
 

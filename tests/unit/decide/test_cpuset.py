@@ -80,6 +80,15 @@ def test_from_quota_to_cpus_and_back_batch_is_held_throughout():
     assert actions(reading(4.0), held(be_limit=4.0, be_cpus="0-3"), back) == [(SetBeCpuLimit, 4.0), (RestoreBeCpuset, None)]
 
 
+def test_from_quota_to_cpus_and_back_is_only_reported_while_observing():
+    for policy, state in (
+        (Policy.CPUSET, held(be_limit=4.0, be_observed=True)),
+        (Policy.CFS_QUOTA, held(be_limit=4.0, be_cpus="0-3", be_observed=True)),
+    ):
+        plan = decided(reading(4.0), state, Settings(cpu_suppress=CpuSuppressSettings(policy=policy, mode=Mode.OBSERVE)))
+        assert [action.mode for action in plan.actions] == [Mode.OBSERVE, Mode.OBSERVE]
+
+
 @pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE])
 def test_no_longer_enforced_the_cpus_are_given_back(mode):
     settings = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET, mode=mode))

@@ -143,6 +143,7 @@ def test_from_quota_to_cpus_and_back_each_tells_what_holds_instead():
     assert reasons(to_cpus, RestoreBeCpuLimit) == ["0-11 hold BE instead of the quota of 12 cores"]
     back = decided(IDLE, held(12.0, be_cpus="0-11"))
     assert reasons(back, RestoreBeCpuset) == ["the quota of 12 cores holds BE instead of CPUs"]
+    assert reasons(back, SetBeCpuLimit)[0].endswith("target 12; from 12")
 
 
 def test_a_quota_because_cpus_were_refused_tells_so():
