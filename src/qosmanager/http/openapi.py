@@ -18,8 +18,8 @@ Data = dict[str, Any]
 _ABOUT = """What a node agent measures, decides and does. Read-only: every path answers GET and HEAD, nothing can be changed.
 
 Cores, bytes, seconds and percent, as each schema says; what was not measured is null, with the reason under `missing`.
-An unknown path is answered 404, another method 405 (`components.responses`). Beyond 64 connections at once the answer is 503 in plain
-text."""
+An unknown path is answered 404, another method 405 (`components.responses`). Of more than 64 connections at once the oldest is
+dropped."""
 
 
 def description(version: str) -> Data:
