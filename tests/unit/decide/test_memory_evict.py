@@ -100,7 +100,7 @@ def test_memory_that_is_not_measured_evicts_nobody_and_keeps_what_was_known():
 )
 def test_switched_off_nobody_is_evicted(wanted):
     assert victims(node(*BATCH, available=GIB), wanted=wanted) == []
-    assert not remembered(node(*BATCH), State(memory_short=True), wanted).memory_short
+    assert remembered(node(*BATCH), State(memory_short=True), wanted).memory_short is False
 
 
 def test_after_a_failure_nobody_is_evicted():
@@ -357,6 +357,10 @@ def test_a_victim_that_was_only_reported_holds_nobody_back_once_it_enforces():
 def test_a_pod_made_again_is_not_on_its_way_out():
     state = State(time=NOW - 1, pending=(Pending(pod="batch/b", since=NOW - 9, uid="old"),))
     assert victims(node(be("b", rss=6 * GIB, uid="new")), state) == ["b"]
+
+
+def test_since_when_one_terminates_is_remembered_before_memory_is_short():
+    assert remembered(node(*BATCH, be("gone", terminating=True), available=50 * GIB)).terminating_since == {"batch/gone": NOW}
 
 
 def test_the_time_of_one_that_is_gone_is_forgotten():

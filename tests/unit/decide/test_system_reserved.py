@@ -49,6 +49,15 @@ def test_the_allowance_of_batch_is_what_ls_requests_leave():
     assert (resources.ls_request, resources.be_allowance, resources.exclusive_cpus) == (7.0, 8.0, 4.0)
 
 
+def test_an_lse_pod_has_its_exclusive_cpus_or_else_its_request():
+    pods = (ls("a", QoS.LSE, usage=0.0, request=3.0, exclusive_cpus=(0, 1)), ls("b", QoS.LSE, usage=0.0, request=1.5), ls("c", QoS.LSE))
+    assert decided(snapshot(*pods, cpu_usage=1.0)).resources.exclusive_cpus == 3.5
+
+
+def test_requests_above_the_node_leave_batch_nothing():
+    assert decided(snapshot(ls(usage=0.0, request=20.0), cpu_usage=1.0)).resources.be_allowance == 0
+
+
 def test_the_memory_of_batch_is_what_the_reservation_and_ls_requests_leave():
     settings = Settings(system_reserved=SystemReserved(memory=2 * GIB))
     pods = (ls("a", usage=0.0, memory_request=5 * GIB), ls("b", usage=0.0), be(usage=0.0, memory_request=4 * GIB))
