@@ -13,6 +13,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
+from rich.text import Text
 
 from qosmanager.cli.console import console
 from qosmanager.cli.errors import CannotRunError
@@ -209,7 +210,7 @@ def _show(told: Told) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for title in ("measured", *(f"{outcome.name}, simulated" for outcome in told.outcomes)):
-        table.add_column(title, justify="right")
+        table.add_column(Text(title), justify="right")  # a file may be named like markup
     for row in _rows(told):
         table.add_row(*row)
     here.print(table)
