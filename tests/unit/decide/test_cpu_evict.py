@@ -194,9 +194,10 @@ def test_a_service_in_a_burst_lacks_what_it_wants_within_its_raised_limit():
 @pytest.mark.parametrize(
     ("usage", "throttled", "number"),
     [
-        (11.0, 0.5, 0),  # 92 percent of its limit of 12, throttled: the limit is what it waits for
-        (10.7, 0.5, 2),  # 89 percent
-        (11.0, 0.05, 2),  # hardly throttled
+        (11.0, 0.1, 0),  # 92 percent of its limit of 12, throttled: the limit is what it waits for
+        (10.8, 0.1, 0),
+        (10.7, 0.1, 2),  # 89 percent
+        (11.0, 0.099, 2),  # hardly throttled
         (11.0, None, 2),
     ],
 )
