@@ -208,6 +208,15 @@ def test_a_service_that_waits_for_its_own_limit_has_nobody_evicted(usage, thrott
     assert ("slow-elsewhere" in rules(plan(full(service=service), TRIED, off))) == (number == 0)
 
 
+@pytest.mark.parametrize(("granted", "evicts"), [(13.0, True), (12.0, False)])
+def test_in_a_burst_the_raised_limit_is_the_one_it_may_wait_for(granted, evicts):
+    # 11.5 is 88 percent of 13 and 96 percent of 12.
+    service = slow(usage=11.5, request=8.0, wait=3.0, limit=10.0, throttled=0.2)
+    burst = Burst(pod="shop/api", base_limit=10.0, limit=granted, started=NOW - 1)
+    wanted = Settings(cpu_burst=CpuBurstSettings(min_node_cpu_idle=0.0))
+    assert bool(victims(full(service=service), replace(TRIED, bursts=(burst,)), wanted)) is evicts
+
+
 def test_nobody_goes_for_what_batch_may_always_have():
     # At its floor of 0.1 BE has 0.1 to give: at EMERGENCY that is the need.
     floor = replace(TRIED, be_limit=0.1)

@@ -239,19 +239,16 @@ def test_after_a_failure_it_is_told_that_nobody_is_evicted():
     assert refused(plan) == [(Plugin.CPU_EVICT, "plugin-failed", None, "a plugin failed in this cycle: nobody is evicted")]
 
 
-def test_what_is_freed_already_is_told():
-    # CRITICAL: LS wants 10 + 4 of 16 - 4; 2 x 1.2 are on their way by the mean of the one that goes.
-    batch = (be("gone", usage=1.0, usage_mean=2.4, terminating=True), be("b", usage=3.0))
+@pytest.mark.parametrize(
+    ("freed", "left"),
+    [(2.4, "nothing more to free"), (2.35, "another 0.05 would be no more than the 0.1 that BE may always have")],
+)
+def test_what_is_freed_already_is_told(freed, left):
+    # CRITICAL: LS wants 10 + 4 of 16 - 4, x 1.2; the mean of the one that goes is on its way.
+    batch = (be("gone", usage=1.0, usage_mean=freed, terminating=True), be("b", usage=3.0))
     reading = snapshot(slow(usage=10.0, request=8.0, wait=4.0), *batch, cpu_usage=14.0, load1=14.0)
     plan = decided(reading, TRIED, Settings(cpu_evict=CpuEvictSettings(evict_threshold=80.0)))
-    assert refused(plan) == [
-        (
-            Plugin.CPU_EVICT,
-            "no-need",
-            None,
-            "LS lacks 2 cores, 2.4 are being freed already: nothing more to free",
-        )
-    ]
+    assert refused(plan) == [(Plugin.CPU_EVICT, "no-need", None, f"LS lacks 2 cores, {freed:g} are being freed already: {left}")]
 
 
 def test_when_no_pod_may_go_for_its_cpu_each_tells_why():
