@@ -311,9 +311,10 @@ def test_a_victim_of_the_matrix_tells_its_action():
 
 
 def test_memory_that_nobody_is_evicted_for_tells_why():
-    gone = be("gone", rss=11 * GIB, terminating=True)
+    # A target of 0.75 needs 100 x 0.25 - 9 = 16, to the byte.
+    gone = be("gone", rss=16 * GIB, terminating=True)
     refusals = {
-        "cover": decided(node(*BATCH, gone)),
+        "cover": decided(node(*BATCH, gone), None, memory(target_utilization=0.75)),
         "waits": decided(node(*BATCH, replace(gone, memory=replace(gone.memory, rss=2 * GIB)))),
         "nobody": decided(node()),
         "enough": decided(node(*BATCH, available=25, memory_available_trend=-float(GIB))),
@@ -325,7 +326,7 @@ def test_memory_that_nobody_is_evicted_for_tells_why():
             Plugin.MEMORY_EVICT,
             "pending-release",
             None,
-            "need 11.00 GiB, 0.00 GiB of it still to free: victims on their way cover it",
+            "need 16.00 GiB, 0.00 GiB of it still to free: victims on their way cover it",
         ),
         "waits": (
             Plugin.MEMORY_EVICT,
