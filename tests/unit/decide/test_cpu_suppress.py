@@ -58,8 +58,8 @@ def test_batch_leaves_room_for_what_ls_wants():
 
 
 def test_batch_leaves_room_for_what_every_ls_pod_wants():
-    # 16 - 6 - 5; at MEDIUM (27.5 + 22.5 points) the request alone would leave 8 x 0.8.
-    assert limit(snapshot(ls("a", request=8.0, usage=6.0), ls("b", usage=5.0), cpu_usage=11.0)) == pytest.approx(5.0)
+    # 16 - 6 - (3 + 2); at MEDIUM (22.5 + 22.5 points) the request alone would leave 8 x 0.8.
+    assert limit(snapshot(ls("a", request=8.0, usage=6.0), ls("b", usage=3.0, wait=2.0), cpu_usage=9.0)) == pytest.approx(5.0)
     # Not a core more than it wants.
     assert limit(snapshot(ls(usage=0.5), cpu_usage=0.5)) == 15.5
 
