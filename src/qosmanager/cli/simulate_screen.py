@@ -115,7 +115,7 @@ def show(told: Report) -> None:
 def facts(told: Report) -> str:
     """Return what was run, in one line."""
     scenario = told.loaded.scenario
-    return f"{scenario.node.cpus} CPUs, {span(scenario.duration)}, strategy {told.settings.cpu_suppress.strategy.value}, seed {told.seed}"
+    return f"{scenario.node.cpus:g} CPUs, {span(scenario.duration)}, strategy {told.settings.cpu_suppress.strategy.value}, seed {told.seed}"
 
 
 def _head(told: Report) -> RenderableType:

@@ -42,10 +42,11 @@ Figure = Callable[["Totals"], float | None]
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What is shown: the recording, what was measured in it, what came of each configuration."""
+    """What is shown: the recording, how many stretches without a cycle it has, what was measured in it, what came of each configuration."""
 
     path: Path
     observed: Any
+    gaps: int
     measured: Any
     outcomes: tuple[Any, ...]
 
@@ -66,10 +67,10 @@ Examples:
 def whatif(recording: Path, config: Path, output: str, report: Path | None, seed: int) -> None:
     """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
 
-    What the pods wanted is taken from what they used, waited for and were throttled by. Where they were held back, that is known only
-    within bounds: each configuration is run with the least and with the most they may have wanted, and each figure is a range. The recorded
-    configuration is simulated too: how far it is from what was measured is the model's own error. docs/record.md tells what the model
-    leaves out.
+    What the pods wanted is taken from what they used and waited for (or were throttled by, where waiting is not measured). Where they were
+    held back, that is known only within bounds: each configuration is run with the least and with the most they may have wanted, and each
+    figure is a range. The recorded configuration is simulated too: how far it is from what was measured is the model's own error.
+    docs/record.md tells what the model leaves out.
 
     Exit code: 0 done; 2 wrong usage, or no recording.
     """
@@ -126,7 +127,7 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         try:
-            observed, measured = _read(tape, progress, drawing)
+            observed, measured, gaps = _read(tape, progress, drawing)
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
         task = progress.add_task("simulating", total=len(Bound) * (1 + len(others)) * observed.seconds)
@@ -139,7 +140,7 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
 
         outcomes = compare(observed, {_RECORDED: observed.settings} | others, seed, watch)
     tell_damages(tape)
-    return Told(path=path, observed=observed, measured=measured.totals(observed), outcomes=outcomes)
+    return Told(path=path, observed=observed, gaps=gaps, measured=measured.totals(observed), outcomes=outcomes)
 
 
 class _Passed:
@@ -158,37 +159,40 @@ class _Passed:
             self._progress.update(self._task, completed=self._seconds)
 
 
-def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> tuple[Observed, Measured]:
+def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> tuple[Observed, Measured, int]:
     """Read the recording twice: who is in it, then what they wanted."""
     from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
     from qosmanager.whatif.compare import Measured  # noqa: PLC0415
     from qosmanager.whatif.demand import Observer  # noqa: PLC0415
+    from qosmanager.whatif.elapsed import Elapsed  # noqa: PLC0415
+    from qosmanager.whatif.held import held_at  # noqa: PLC0415
 
     task = progress.add_task("reading", total=2 * tape.size)
-    pods: set[str] = set()
-    cycles, kubernetes, first, last, settings = 0, False, math.inf, -math.inf, None
+    kubernetes, settings, pod_seconds = False, None, 0.0
+    total = Elapsed()
+    cycles = 0
     for outline in tape.outlines():
-        pods.update(outline.places.pods)
+        pod_seconds += total.add(outline) * outline.pods
         kubernetes |= outline.places.kubelet_owned
-        first, last, settings = min(first, outline.wall), max(last, outline.wall), outline.settings
+        settings = outline.settings
         cycles += 1
         if cycles % _REDRAWN == 0:
             progress.update(task, completed=tape.read)
-    if settings is None or last <= first:
+    if settings is None or cycles < 2:
         raise CannotRunError(f"{tape.path}: there are no two whole cycles in it")
-    period = (last - first) / max(1, cycles - 1)
-    observer = Observer(max(period, _SHORTEST, math.ceil((last - first) * len(pods) / _NUMBERS)))
-    measured = Measured(pods, settings)
+    observer = Observer(max(total.seconds / (cycles - 1), _SHORTEST, math.ceil(pod_seconds / _NUMBERS)))
+    measured, elapsed = Measured(settings), Elapsed()
     for number, each in enumerate(replay(tape.cycles())):
-        held = None if each.before.be_observed else each.before.be_limit
-        observer.add(each.record, each.settings, held)
-        cycle = measured.add(each.record)
-        if drawing is not None and cycle is not None:
-            drawing.add("measured", cycle, each.record.snapshot.node.memory_total or 0)
+        seconds = elapsed.add(each.recorded)
+        observer.add(elapsed.seconds, each.record, each.settings, held_at(each.before))
+        if seconds:  # all but the first
+            cycle = measured.add(elapsed.seconds, seconds, each.record)
+            if drawing is not None:
+                drawing.add("measured", cycle, each.record.snapshot.node.memory_total or 0)
         if number % _REDRAWN == 0:
             progress.update(task, completed=tape.size + tape.read)
     progress.update(task, completed=2 * tape.size)
-    return observer.observed(kubernetes=kubernetes), measured
+    return observer.observed(kubernetes=kubernetes), measured, elapsed.gaps
 
 
 _FIGURES: tuple[tuple[str, str, Figure, str], ...] = (
@@ -238,6 +242,8 @@ def _notes(told: Told) -> Iterator[str]:
     yield "measured beside `as recorded, simulated`: the model's own error; compare simulated with simulated"
     if told.observed.settings_changed:
         yield f"the configuration changed {told.observed.settings_changed} times; `as recorded` is the last one, throughout"
+    if told.gaps:
+        yield f"{told.gaps} stretch{'es' if told.gaps > 1 else ''} without a cycle left out: each counts as one period"
     if not told.observed.has_slo:
         yield "no service of the recording has both an SLO and a measured p99: what it means for latency is not told"
 
@@ -264,6 +270,7 @@ def _document(told: Told) -> dict[str, Any]:
         "pods": len(observed.pods),
         "step_seconds": round(observed.step, 3),
         "configuration_changes": observed.settings_changed,
+        "gaps": told.gaps,
         "measured": _values(told.measured) | {"oom_kills": None},
         "runs": {outcome.name: {bound.value: _values(totals) for bound, totals in outcome.totals.items()} for outcome in told.outcomes},
     }

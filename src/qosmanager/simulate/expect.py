@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from qosmanager.config.settings import Strategy
 from qosmanager.simulate.scenario import Agent, Expectation, Measure, Scenario
-from qosmanager.simulate.tally import Tally, most_within
+from qosmanager.simulate.tally import ServiceSeries, Tally, most_within
+
+Number = TypeVar("Number", int, float)
 
 UNITS = {
     Measure.OVER_SLO: "s",
@@ -80,10 +84,13 @@ class Window(Struct, frozen=True):
     def places(self) -> range:
         """Which cycles they are; times rise, so they are in a row."""
         times = self.tally.time
-        inside = [place for place, time in enumerate(times) if self.after < time <= self.before]
-        return range(inside[0], inside[-1] + 1) if inside else range(0)
+        return range(bisect_right(times, self.after), bisect_right(times, self.before))
 
-    def cut(self, series: Sequence[float]) -> list[float]:
+    @property
+    def services(self) -> ServiceSeries:
+        return self.tally.services[self.workload]
+
+    def cut(self, series: Sequence[Number]) -> list[Number]:
         """Return the values of the window that are numbers."""
         places = self.places
         return [value for value in series[places.start : places.stop] if not math.isnan(value)]
@@ -110,7 +117,7 @@ def _finding(each: Expectation, scenario: Scenario, runs: Mapping[Agent, Tally])
     end = scenario.duration if each.before is None else each.before
 
     def window(agent: Agent) -> Window:
-        return Window(runs[agent], each.after, end + 1e-6, each.workload, float(scenario.node.cpus))
+        return Window(runs[agent], each.after, end + 1e-6, each.workload, scenario.node.cpus)
 
     value = _value(each.measure, window(each.agent))
     if each.measure is Measure.P99_RATIO:
@@ -118,8 +125,6 @@ def _finding(each: Expectation, scenario: Scenario, runs: Mapping[Agent, Tally])
         value = None if value is None or not without else value / without
     shown = None if value is None else round(value, 4)
     is_met = shown is not None and (each.at_least is None or shown >= each.at_least) and (each.at_most is None or shown <= each.at_most)
-    if each.measure is Measure.LEAK_NAMED and shown is None:
-        is_met = False
     return Finding(
         what=_words(each, end, scenario.duration),
         value=shown,
@@ -142,7 +147,8 @@ def _words(each: Expectation, end: float, duration: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    hours, minutes, rest = int(seconds) // 3600, int(seconds) // 60 % 60, round(seconds % 60)
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}h{minutes:02}" if hours else f"{minutes}:{rest:02}"
 
 
@@ -155,53 +161,36 @@ def _value(measure: Measure, window: Window) -> float | None:
     return _MEASURES[measure](window)
 
 
-def _over(window: Window) -> list[bool]:
-    tally = window.tally
-    if window.workload is None:
-        flags = tally.over()
-    else:
-        series = tally.services.get(window.workload)
-        flags = [bool(count) for count in series.over] if series else []
-    places = window.places
-    return flags[places.start : places.stop]
+def _over(window: Window) -> Iterator[tuple[float, int]]:
+    """Yield the length of each cycle, and how many pods were above their SLO in it."""
+    return zip(window.cut(window.tally.seconds), window.cut(window.services.over), strict=True)
 
 
 def _over_slo(window: Window) -> float:
-    lengths = window.tally.seconds[window.places.start : window.places.stop]
-    return sum(length for length, is_over in zip(lengths, _over(window), strict=False) if is_over)
+    return sum(length for length, count in _over(window) if count)
 
 
 def _longest_over_slo(window: Window) -> float:
-    lengths = window.tally.seconds[window.places.start : window.places.stop]
     longest = running = 0.0
-    for length, is_over in zip(lengths, _over(window), strict=False):
-        running = running + length if is_over else 0.0
+    for length, count in _over(window):
+        running = running + length if count else 0.0
         longest = max(longest, running)
     return longest
 
 
 def _within_slo(window: Window) -> float | None:
-    places = window.places
-    chosen = [series for name, series in window.tally.services.items() if window.workload in (None, name)]
-    measured = sum(sum(series.measured[places.start : places.stop]) for series in chosen)
-    over = sum(sum(series.over[places.start : places.stop]) for series in chosen)
+    measured, over = sum(window.cut(window.services.measured)), sum(window.cut(window.services.over))
     return 100 * (1 - over / measured) if measured else None
 
 
-def _p99(window: Window) -> list[float]:
-    if window.workload is None:
-        return window.cut(window.tally.worst_p99())
-    series = window.tally.services.get(window.workload)
-    return window.cut(series.p99) if series else []
-
-
 def _median_p99(window: Window) -> float | None:
-    values = _p99(window)
+    values = window.cut(window.services.p99)
     return statistics.median(values) * 1000 if values else None
 
 
 def _worst_p99(window: Window) -> float | None:
-    return max(_p99(window), default=0.0) * 1000 or None
+    values = window.cut(window.services.p99)
+    return max(values) * 1000 if values else None
 
 
 def _mean(choose: Callable[[Tally], Sequence[float]]) -> Callable[[Window], float | None]:

@@ -29,7 +29,7 @@ class Groups:
     def __init__(self, machine: Machine, seed: int) -> None:
         self._machine = machine
         self._kubernetes = machine.layout is Layout.KUBERNETES
-        self.cpus = float(machine.cpus)
+        self.cpus = machine.cpus
         self.batch = Batch(SMALLEST_WEIGHT if self._kubernetes else SHARES)
         spec = WorkloadSpec(name="system", qos=QoS.SYSTEM, cpu=CpuDemand(constant=machine.system_cpu))
         self.system = SimulatedPod(spec, "system", "", SHARES, Curve(spec.cpu, (), 0.0, f"{seed}/system"))
@@ -47,14 +47,18 @@ class Groups:
     def make(self, loaded: Loaded, seed: int) -> dict[str, SimulatedPod]:
         """Return all pods that a scenario ever has, by key."""
         pods: dict[str, SimulatedPod] = {}
+        groups: set[str] = set()
         given_cpus = 0
         for spec in loaded.scenario.workloads:
             points = loaded.series.get(spec.cpu.csv or "", ())
-            for number in range(spec.count):
-                name = f"{spec.name}-{number}" if spec.count > 1 else spec.name
+            for name in spec.pods:
                 curve = Curve(spec.cpu, points, self._machine.start, f"{seed}/{spec.namespace}/{name}")
                 kind = SimulatedPod if spec.service is None else ServicePod
-                pod = kind(spec, name, f"{self._place(spec.qos)}/{name}", self._weight(spec), curve)
+                group = f"{self._place(spec.qos)}/{name}"
+                while group in groups:  # one name in two namespaces
+                    group += "~"
+                groups.add(group)
+                pod = kind(spec, name, group, self._weight(spec), curve)
                 pod.width = float(spec.cpus or self.cpus)
                 pod.own_cpus = tuple(range(given_cpus, given_cpus + spec.cpus))
                 given_cpus += spec.cpus

@@ -33,6 +33,11 @@ class SimulatedHands:
         self.be_limit = math.inf
         self.be_cpus: str | None = None
 
+    @property
+    def holds_batch(self) -> bool:
+        """Whether BE is held at all."""
+        return self.be_limit < math.inf or self.be_cpus is not None
+
     def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]:
         """Do a plan. `placement`, `snapshot` and `now` say nothing that the node does not know."""
         del placement, snapshot, now

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
+from collections.abc import Iterable
+from contextlib import nullcontext
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +14,14 @@ from msgspec import Struct
 from qosmanager.documents.files import read_text
 from qosmanager.documents.names import Names
 from qosmanager.documents.problem import DocumentError, Problem, printable
-from qosmanager.documents.quantities import plain
+from qosmanager.documents.quantities import ANY, number
 from qosmanager.documents.reader import Checks, Grammar, Reader, nearest
 from qosmanager.documents.tree import parse
 from qosmanager.model.qos import QoS
 from qosmanager.simulate.scenario import CpuDemand, Event, Expectation, MemoryDemand, Scenario, WorkloadSpec
 
 _SUFFIX = ".yaml"
+_MOST = 20  # problems of one CSV file that are told
 Points = tuple[tuple[float, float], ...]
 
 
@@ -49,7 +51,7 @@ def load(name: str) -> Loaded:
         raise DocumentError([Problem(source=printable(name), line=None, message="is no shipped scenario and no file", hint=hint)])
     scenario = load_scenario(read_text(path), name)
     named = {workload.cpu.csv for workload in scenario.workloads if workload.cpu.csv is not None}
-    series = {file: read_series(read_text(path.parent / file), str(path.parent / file)) for file in sorted(named)}
+    series = {file: load_series(path.parent / file) for file in sorted(named)}
     return Loaded(name=path.stem, scenario=scenario, series=series)
 
 
@@ -75,16 +77,28 @@ def load_scenario(text: str, source: str) -> Scenario:
     return scenario
 
 
-def read_series(text: str, source: str) -> Points:
-    """Read a CSV file with the columns `seconds` (rising) and `cores`. Raises DocumentError."""
-    rows = csv.DictReader(io.StringIO(text))
+def load_series(path: Path) -> Points:
+    """Read a CSV file with the columns `seconds` (rising) and `cores`, of any length. Raises DocumentError."""
+    try:
+        # What is no regular file may have no end.
+        with path.open(encoding="utf-8-sig", newline="") if path.is_file() else nullcontext(read_text(path).splitlines()) as lines:
+            return _series(lines, str(path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DocumentError([Problem(source=str(path), line=None, message=f"cannot be read: {reason}")]) from None
+
+
+def _series(lines: Iterable[str], source: str) -> Points:
+    rows = csv.DictReader(lines)
     if not {"seconds", "cores"} <= set(rows.fieldnames or ()):
         raise DocumentError([Problem(source=source, line=1, message="the first line names the columns: seconds,cores")])
     points: list[tuple[float, float]] = []
     problems: list[Problem] = []
     for row in rows:
+        if len(problems) >= _MOST:
+            break
         try:
-            seconds, cores = plain((row["seconds"] or "").strip()), plain((row["cores"] or "").strip())
+            seconds, cores = (number((row[name] or "").strip(), ANY) for name in ("seconds", "cores"))
         except ValueError:
             problems.append(Problem(source=source, line=rows.line_num, message="both are numbers, such as 60,2.5"))
             continue
@@ -141,6 +155,22 @@ def _check_expectation(reader: Reader, expectation: Expectation, path: str) -> N
         reader.refuse(reader.lines[f"{path}.before"], f"{path}.before", f"later than after, {expectation.after:g}s")
 
 
+def _check_pods(reader: Reader, scenario: Scenario) -> None:
+    """Refuse two pods of one name (of a `count` and of a workload), and more CPUs given away than there are."""
+    known: set[tuple[str, str]] = set()
+    given = 0
+    for index, workload in enumerate(scenario.workloads):
+        where = f"workloads[{index}]"
+        names = {(workload.namespace, name) for name in workload.pods}
+        for _, name in sorted(names & known)[:1]:
+            reader.refuse(reader.lines[f"{where}.name"], f"{where}.name", f"a pod {name} is there already, of another workload's count")
+        known |= names
+        before, given = given, given + workload.cpus * workload.count
+        if given > scenario.node.cpus >= before:
+            line = reader.lines.get(f"{where}.cpus", 1)
+            reader.refuse(line, f"{where}.cpus", f"with those before it {given} CPUs, and the node has {scenario.node.cpus:g}")
+
+
 def _check_scenario(reader: Reader, scenario: Scenario, path: str) -> None:
     del path
     known = {workload.name for workload in scenario.workloads}
@@ -153,6 +183,7 @@ def _check_scenario(reader: Reader, scenario: Scenario, path: str) -> None:
             hint = f"did you mean {near}?" if near else f"known are {', '.join(sorted(known))}"
             line = reader.lines[f"{where}.workload"]
             reader.refuse(line, f"{where}.workload", "the name of a workload", value=printable(name), hint=hint)
+    _check_pods(reader, scenario)
     if not scenario.workloads and not reader.refused("workloads"):
         reader.refuse(reader.lines.get("workloads", 1), "workloads", "at least one")
     for index, each in enumerate(scenario.expect):

@@ -36,10 +36,11 @@ class SimulatedNode:
         """`epoch`: wall time of tick 0."""
         scenario = loaded.scenario
         self.machine = scenario.node
-        self.cpus = float(scenario.node.cpus)
+        self.cpus = scenario.node.cpus
         self.tick = 0
         self.now = 0.0
         self.busy = self.load = self.stalled = self.stall_average = 0.0
+        self.given_up = 0.0  # requests since the beginning
         self.generation = 0  # changes when a pod comes or goes
         self.memory, self.disk = Memory(scenario.node), Disk(scenario.node)
         self.groups = Groups(scenario.node, seed)
@@ -175,6 +176,7 @@ class SimulatedNode:
             service.elsewhere = disk.delay if service.service.io else 0.0
             service.elsewhere += sum(event.by for _, event in self._slow if event.workload == service.spec.name and event.at < now)
             service.close_second()
+            self.given_up += service.given_up
         killed = memory.second(self.here, now)
         disk.second(self.here, now)
         for service in self.services:

@@ -66,6 +66,8 @@ class SimulatedPod(Sharer):
             priority=spec.priority,
             created=wall - age,
             critical=spec.critical,
+            owner=spec.owner,
+            labelled=spec.labelled,
             cpu_request=spec.requests.cpu,
             cpu_limit=spec.limits.cpu,
             memory_request=spec.requests.memory,

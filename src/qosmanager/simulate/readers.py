@@ -142,7 +142,8 @@ class SimulatedTree:
         self._node = node
 
     def children(self, group: str) -> dict[str, tuple[int, int]]:
-        return {pod.name: (1, 2) for pod in self._node.here if pod.group == f"{group}/{pod.name}"}
+        places = (pod.group.rpartition("/") for pod in self._node.here)
+        return {name: (1, 2) for parent, _, name in places if parent == group}
 
     def identity(self, group: str) -> tuple[int, int] | None:
         del group

@@ -71,8 +71,9 @@ def timeline(tally: Tally, columns: int = COLUMNS) -> Timeline:
     def short(series: Sequence[float]) -> tuple[float, ...]:
         return tuple(condensed(series, columns))
 
+    p99 = short(tally.services[None].p99)
     levels = [math.nan if rank < 0 else float(rank) for rank in tally.level]
-    return Timeline(ls=short(tally.ls), be=short(tally.be), limit=short(tally.limit), p99=short(tally.worst_p99()), level=short(levels))
+    return Timeline(ls=short(tally.ls), be=short(tally.be), limit=short(tally.limit), p99=p99, level=short(levels))
 
 
 def document(told: Report) -> dict[str, Any]:

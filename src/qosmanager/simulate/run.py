@@ -34,12 +34,9 @@ EPOCH = 1_767_225_600.0  # 2026-01-01T00:00:00Z, midnight
 
 
 class ServiceTruth(Struct, frozen=True, gc=False):
-    """A service in its last whole second: requests answered and given up, p50 and p99 in seconds (None: no request), SLO in seconds."""
+    """A service in its last whole second: p99 in seconds (None: no request), SLO in seconds."""
 
     key: str
-    requests: float
-    given_up: float
-    p50: float | None
     p99: float | None
     slo: float | None
 
@@ -47,7 +44,8 @@ class ServiceTruth(Struct, frozen=True, gc=False):
 class Truth(Struct, frozen=True, kw_only=True):
     """What is so in the model at the end of a cycle, whatever the agent sees. CPU in cores, mean of the cycle; memory in bytes.
 
-    `be_limit`: cores in force for all BE after the cycle (None: none); `bursts`: raised limits in force, by pod.
+    `be_limit`: cores in force for all BE after the cycle, by quota or CPUs (None: not held); `bursts`: raised limits in force, by pod;
+    `given_up`: requests that waited too long.
     """
 
     time: float
@@ -60,6 +58,7 @@ class Truth(Struct, frozen=True, kw_only=True):
     memory_available: int
     services: tuple[ServiceTruth, ...]
     bursts: dict[str, float]
+    given_up: float
     happenings: tuple[Happening, ...]
 
 
@@ -94,7 +93,7 @@ def managed(loaded: Loaded, settings: Settings, seed: int, wrap: Wrap = lambda r
         node.advance(ticks)
         record = run_cycle(edge, number, state, settings)
         state = record.state
-        yield Cycle(truth=observer.look(None if math.isinf(hands.be_limit) else hands.be_limit), record=record)
+        yield Cycle(truth=observer.look(node.batch.cap if hands.holds_batch else None), record=record)
 
 
 def unmanaged(loaded: Loaded, settings: Settings, seed: int) -> Iterator[Cycle]:
@@ -133,12 +132,12 @@ class Observer:
 
     def __init__(self, node: SimulatedNode) -> None:
         self._node = node
-        self._before = (0.0, 0.0, 0.0, 0.0)
+        self._before = (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def look(self, be_limit: float | None) -> Truth:
         """Return the truth of the time since the last look."""
         node = self._node
-        now, before = (node.now, node.busy, node.ls_used, node.batch.used), self._before
+        now, before = (node.now, node.busy, node.ls_used, node.batch.used, node.given_up), self._before
         self._before = now
         seconds = now[0] - before[0]
         return Truth(
@@ -150,7 +149,8 @@ class Observer:
             be_pods=len(node.batch.pods),
             be_limit=be_limit,
             memory_available=node.memory.available,
-            services=tuple(ServiceTruth(pod.key, pod.requests, pod.given_up, pod.p50, pod.p99, pod.spec.slo.p99) for pod in node.services),
-            bursts={pod.key: pod.quota for pod in node.services if pod.quota > pod.limit},
+            services=tuple(ServiceTruth(pod.key, pod.p99, pod.spec.slo.p99) for pod in node.services),
+            bursts={pod.key: pod.quota for pod in node.here if pod.quota > pod.limit},
+            given_up=now[4] - before[4],
             happenings=tuple(node.happenings),
         )

@@ -78,7 +78,7 @@ class Measure(Enum):
 class Machine(Struct, frozen=True, kw_only=True):
     """The node."""
 
-    cpus: Annotated[int, _meta("CPUs", "number", 1, 8192)]
+    cpus: Annotated[float, _meta("CPUs; not a whole number where a quota holds the node itself", "number", 0.1, 8192)]
     memory: Annotated[int, _meta("memory", "bytes", 1 << 20)] = 64 << 30
     swap: Annotated[int, _meta("swap space", "bytes", 0)] = 0
     system_memory: Annotated[int, _meta("memory that the system holds", "bytes", 0)] = 1 << 30
@@ -179,6 +179,8 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
     count: Annotated[int, _meta("pods of this kind, named NAME-0, NAME-1 ...", "number", 1, 1000)] = 1
     priority: Annotated[int, _meta("of two pods the lower goes first", "number", -(2**31), 2**31 - 1)] = 0
     critical: bool = False
+    owner: Annotated[str | None, _meta("kind of the controller; pods of a DaemonSet or Node are never evicted")] = None
+    labelled: Annotated[bool, _meta("false: a BE pod without a QoS label of its own, evicted only with evictUnlabelled")] = True
     requests: Claims = Claims()
     limits: Claims = Claims()
     slo: Objective = Objective()
@@ -193,6 +195,11 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
     comes_back: Annotated[float | None, _meta("an ended pod comes back after this time; without it, never", "duration", 0)] = None
     starts: Annotated[float, _meta("when its pods come", "duration", 0, _LONGEST)] = 0.0
     age: Annotated[float, _meta("age of its pods at the beginning", "duration", 0)] = 86400.0
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """The names of its pods."""
+        return tuple(f"{self.name}-{number}" for number in range(self.count)) if self.count > 1 else (self.name,)
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -224,7 +231,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """The whole file."""
 
     about: str
-    duration: Span
+    duration: Annotated[float, _meta("length of the run", "duration", 0.1, _LONGEST)]
     node: Machine
     workloads: tuple[WorkloadSpec, ...]
     events: tuple[Event, ...] = ()

@@ -12,13 +12,14 @@ from msgspec import Struct
 from qosmanager.config.settings import Settings
 from qosmanager.simulate.load import Loaded
 from qosmanager.simulate.run import Cycle, Truth
+from qosmanager.views.effects import evicted
 
 _MOVED = 0.01  # share of a limit by which a move is one
 _MB = 1_000_000
 
 
 class ServiceSeries:
-    """Of one workload, by cycle: the largest p99 of its pods in seconds (NaN: no request), how many are above the SLO, how many were
+    """Of some services, by cycle: the largest p99 of their pods in seconds (NaN: no request), how many are above the SLO, how many were
     measured."""
 
     def __init__(self) -> None:
@@ -50,11 +51,17 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 class Tally:
-    """Takes cycles in; `series` are by cycle. Levels are ranks, -1 where there is no agent; a limit that is none is NaN."""
+    """Takes cycles in; series are by cycle. Levels are ranks, -1 where there is no agent; a limit that is none is NaN.
 
-    def __init__(self, loaded: Loaded, settings: Settings) -> None:
-        self.names = {f"{spec.namespace}/": spec.name for spec in loaded.scenario.workloads}
-        self._spec_of = _workload_of(loaded)
+    `services`: of all together under None, and of each workload that an expectation is about: a number for each of hundreds of pods in each
+    cycle of a month is not kept.
+    """
+
+    def __init__(self, loaded: Loaded | None, settings: Settings) -> None:
+        """`loaded` None: the pods are of no scenario."""
+        self._spec_of = {} if loaded is None else _workload_of(loaded)
+        asked = () if loaded is None else loaded.scenario.expect
+        self.services: dict[str | None, ServiceSeries] = {name: ServiceSeries() for name in {None, *(each.workload for each in asked)}}
         self._leak = settings.memory_evict.memory_growth_threshold * _MB
         self.time = array("d")
         self.seconds = array("f")
@@ -63,7 +70,6 @@ class Tally:
         self.be = array("f")
         self.limit = array("f")
         self.level = array("b")
-        self.services: dict[str, ServiceSeries] = {}
         self.given_up = 0.0
         self.happenings: list[tuple[float, str, str]] = []  # time, what, pod's key
         self.bursts: list[tuple[float, float, str, float]] = []  # begin, end, pod's key, highest limit
@@ -88,33 +94,21 @@ class Tally:
         self.happenings += [(truth.time, what, key) for what, key in truth.happenings]
         if record is None:
             return
-        for action in record.plan.actions:
-            if action.plugin.value.endswith("Evict") and action.mode.value == "enforce":
-                self.happenings.append((truth.time, "evicted", getattr(action, "pod", "")))
+        self.happenings += [(truth.time, "evicted", pod) for pod, _ in evicted(record)]
         for pod in record.snapshot.pods:
             if pod.memory.growth and pod.memory.growth > self._leak and pod.key not in self.leaks:
                 self.leaks[pod.key] = truth.time
 
     def _add_services(self, truth: Truth) -> None:
-        found: dict[str, tuple[float, int, int]] = {}
-        for service in truth.services:
-            if service.p99 is None:
-                continue
-            name = self._spec_of[service.key]
-            worst, over, measured = found.get(name, (0.0, 0, 0))
-            is_over = service.slo is not None and service.p99 > service.slo
-            found[name] = (max(worst, service.p99), over + is_over, measured + 1)
-            self.given_up += service.given_up
-        for name, (worst, over, measured) in found.items():
-            series = self.services.get(name)
-            if series is None:
-                series = self.services[name] = ServiceSeries()
-                for _ in range(len(self.time) - 1):
-                    series.add(math.nan, 0, 0)
-            series.add(worst, over, measured)
-        for series in self.services.values():
-            if len(series.p99) < len(self.time):
-                series.add(math.nan, 0, 0)
+        self.given_up += truth.given_up
+        for workload, series in self.services.items():
+            found = [
+                (service.p99, service.slo)
+                for service in truth.services
+                if service.p99 is not None and (workload is None or self._spec_of[service.key] == workload)
+            ]
+            over = sum(slo is not None and p99 > slo for p99, slo in found)
+            series.add(max((p99 for p99, _ in found), default=math.nan), over, len(found))
 
     def _add_bursts(self, truth: Truth) -> None:
         for key in self._open.keys() - truth.bursts.keys():
@@ -143,21 +137,13 @@ class Tally:
         """Return the name of the workload that a pod is of."""
         return self._spec_of[key]
 
-    def worst_p99(self) -> list[float]:
-        """Return, by cycle, the largest p99 of all services in seconds; NaN where none had a request."""
-        return [_largest(values) for values in zip(*(series.p99 for series in self.services.values()), strict=True)]
-
-    def over(self) -> list[bool]:
-        """Tell, by cycle, whether some service was above its SLO."""
-        return [any(values) for values in zip(*(series.over for series in self.services.values()), strict=True)]
-
     def totals(self, *, has_slo: bool) -> Totals:
         """Return what it came to."""
-        p99 = [value for value in self.worst_p99() if not math.isnan(value)]
+        services = self.services[None]
+        p99 = [value for value in services.p99 if not math.isnan(value)]
         seconds = sum(self.seconds)
-        over = sum(length for length, is_over in zip(self.seconds, self.over(), strict=False) if is_over)
-        measured = sum(sum(series.measured) for series in self.services.values())
-        above = sum(sum(series.over) for series in self.services.values())
+        over = sum(length for length, count in zip(self.seconds, services.over, strict=True) if count)
+        measured, above = sum(services.measured), sum(services.over)
         whats = [what for _, what, _ in self.happenings]
         return Totals(
             seconds=seconds,
@@ -185,17 +171,9 @@ def most_within(moments: Sequence[float], length: float) -> int:
     return most
 
 
-def _largest(values: Sequence[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
-
-
 def _sum(values: Sequence[float], seconds: Sequence[float]) -> float:
     return sum(value * length for value, length in zip(values, seconds, strict=True))
 
 
 def _workload_of(loaded: Loaded) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for spec in loaded.scenario.workloads:
-        for number in range(spec.count):
-            names[f"{spec.namespace}/{spec.name}-{number}" if spec.count > 1 else f"{spec.namespace}/{spec.name}"] = spec.name
-    return names
+    return {f"{spec.namespace}/{name}": spec.name for spec in loaded.scenario.workloads for name in spec.pods}

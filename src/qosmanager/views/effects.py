@@ -39,6 +39,11 @@ def effects(record: CycleRecord) -> tuple[Effect, ...]:
     )
 
 
+def evicted(record: CycleRecord) -> tuple[tuple[str, str], ...]:
+    """Return key and uid of each pod whose eviction took place; one that was refused or only observed did not."""
+    return tuple((each.action.pod, each.action.uid) for each in effects(record) if each.done and isinstance(each.action, Evict))
+
+
 def foreign(record: CycleRecord) -> tuple[Receipt, ...]:
     """Return the receipts about values that somebody else changed (section 9: drift)."""
     return tuple(receipt for receipt in record.receipts if receipt.result is Result.DRIFTED)

@@ -6,18 +6,17 @@ the model's own error is to be seen beside what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.qos import QoS
 from qosmanager.model.record import CycleRecord
-from qosmanager.simulate.load import Loaded
 from qosmanager.simulate.run import Cycle, ServiceTruth, Truth, managed
-from qosmanager.simulate.scenario import Machine, Scenario, WorkloadSpec
 from qosmanager.simulate.tally import Tally, Totals
 from qosmanager.whatif.demand import Observed
+from qosmanager.whatif.held import held_at
 from qosmanager.whatif.rebuild import Bound, rebuild
 
 
@@ -51,22 +50,12 @@ def compare(observed: Observed, configurations: dict[str, Settings], seed: int, 
 class Measured:
     """The recording itself, added up by the rules of a simulated run."""
 
-    def __init__(self, pods: Iterable[str], settings: Settings) -> None:
-        """`pods`: keys of all that appear in it."""
-        self._known = frozenset(pods)
-        self._tally = Tally(_named(self._known), settings)
-        self._begun: float | None = None
-        self._last = 0.0
+    def __init__(self, settings: Settings) -> None:
+        self._tally = Tally(None, settings)
 
-    def add(self, record: CycleRecord) -> Cycle | None:
-        """Take one cycle in and return it as the simulator would tell it; None for one without a length: the first, or a clock set back."""
-        if self._begun is None:
-            self._begun = record.wall
-        now, before = record.wall - self._begun, self._last
-        if now <= before:
-            return None
-        self._last = now
-        cycle = Cycle(truth=_truth(record, now, now - before, self._known), record=record)
+    def add(self, now: float, seconds: float, record: CycleRecord) -> Cycle:
+        """Take in a cycle that was `seconds` long, at `now` of the recording's own time; return it as the simulator would tell it."""
+        cycle = Cycle(truth=_truth(record, now, seconds), record=record)
         self._tally.add(cycle)
         return cycle
 
@@ -75,22 +64,12 @@ class Measured:
         return self._tally.totals(has_slo=observed.has_slo)
 
 
-def _named(pods: Iterable[str]) -> Loaded:
-    """Return a scenario that only names the pods."""
-    specs = (WorkloadSpec(namespace=key.partition("/")[0], name=key.partition("/")[2], qos=QoS.LS) for key in sorted(pods))
-    return Loaded(name="", scenario=Scenario(about="", duration=1.0, node=Machine(cpus=1), workloads=tuple(specs)))
-
-
-def _truth(record: CycleRecord, now: float, seconds: float, known: frozenset[str]) -> Truth:
+def _truth(record: CycleRecord, now: float, seconds: float) -> Truth:
     snapshot, state = record.snapshot, record.state
     used = dict.fromkeys(QoS, 0.0)
     for pod in snapshot.pods:
         used[pod.qos] += pod.cpu.usage or 0.0
-    services = tuple(
-        ServiceTruth(pod.key, 0.0, 0.0, pod.latency.median, pod.latency.p99, pod.latency.slo)
-        for pod in snapshot.pods
-        if pod.latency.p99 is not None and pod.key in known
-    )
+    services = tuple(ServiceTruth(pod.key, pod.latency.p99, pod.latency.slo) for pod in snapshot.pods if pod.latency.p99 is not None)
     return Truth(
         time=now,
         seconds=seconds,
@@ -98,9 +77,10 @@ def _truth(record: CycleRecord, now: float, seconds: float, known: frozenset[str
         ls_cpu=used[QoS.LS] + used[QoS.LSR] + used[QoS.LSE],
         be_cpu=used[QoS.BE],
         be_pods=sum(pod.qos is QoS.BE for pod in snapshot.pods),
-        be_limit=None if state.be_observed else state.be_limit,
+        be_limit=held_at(state),
         memory_available=snapshot.node.memory_available or 0,
         services=services,
         bursts={burst.pod: burst.limit for burst in state.bursts if not burst.observed},
+        given_up=0.0,
         happenings=(),
     )

@@ -24,6 +24,8 @@ from qosmanager.whatif.demand import Observed, PodSeries
 
 _TAIL = math.log(100)  # p99 of a request that nobody delays, in mean service times: they are exponential in the model
 _SHORTEST, _LONGEST = 0.0001, 60.0
+_OLDEST = 366 * 86400.0  # seconds: the age of a pod of which nobody knows it
+_PLENTY = 1 << 50  # bytes: of a node whose memory was not measured nothing is told
 _CHANGE = 0.01  # cores by which a step differs from the one before it, to be one
 
 
@@ -41,22 +43,24 @@ class Bound(Enum):
 def rebuild(observed: Observed, bound: Bound) -> Loaded:
     """Return the scenario; its workloads are the pods, under their own names."""
     names = _names(observed)
+    newest = {each.pod.key: each for each in observed.pods}
     series: dict[str, Points] = {}
     workloads: list[WorkloadSpec] = []
     events: list[Event] = []
     for number, (each, name) in enumerate(zip(observed.pods, names, strict=True)):
         file = f"{number}"
         series[file] = _points(each, observed.step, bound)
-        workloads.append(_workload(each, name, file))
+        workloads.append(_workload(each, name, file, observed.begun))
         left = each.last + 2 * observed.step < observed.seconds
-        if left and not each.evicted and each.last > each.first:
+        # One that was evicted would have stayed, and no other would have come in its place.
+        if left and (not each.evicted or newest[each.pod.key] is not each):
             events.append(Event(at=each.last, do=Does.STOP, workload=name))
     scenario = Scenario(
         about=f"demand of the recording, {bound.value} bound",
         duration=observed.seconds,
         node=Machine(
-            cpus=max(1, round(observed.cpus)),
-            memory=max(observed.memory, 1 << 20),
+            cpus=observed.cpus,
+            memory=observed.memory or _PLENTY,
             swap=observed.swap,
             system_memory=observed.system_memory,
             system_cpu=observed.system_cpu,
@@ -71,13 +75,15 @@ def rebuild(observed: Observed, bound: Bound) -> Loaded:
 
 def _names(observed: Observed) -> list[str]:
     """Return a name for each pod that no other has: events go by it, and a successor may bear its predecessor's."""
-    taken: dict[str, int] = {}
-    names = []
+    own = {each.pod.name for each in observed.pods}
+    names: dict[str, None] = {}
     for each in observed.pods:
-        name = each.pod.name
-        count = taken[name] = taken.get(name, 0) + 1
-        names.append(name if count == 1 else f"{name}-{count}")
-    return names
+        name, number = each.pod.name, 1
+        while name in names or (number > 1 and name in own):
+            number += 1
+            name = f"{each.pod.name}-{number}"
+        names[name] = None
+    return list(names)
 
 
 def _points(each: PodSeries, step: float, bound: Bound) -> Points:
@@ -85,12 +91,16 @@ def _points(each: PodSeries, step: float, bound: Bound) -> Points:
     points: list[tuple[float, float]] = []
     for number, value in enumerate(values):
         if not points or abs(value - points[-1][1]) >= _CHANGE:
-            points.append((each.first + number * step if number else 0.0, round(value, 3)))
+            points.append(((each.begin + number) * step if number else 0.0, round(value, 3)))
     return tuple(points)
 
 
-def _workload(each: PodSeries, name: str, file: str) -> WorkloadSpec:
+def _workload(each: PodSeries, name: str, file: str, begun: float) -> WorkloadSpec:
     pod = each.pod
+    age = 0.0
+    if not each.first:
+        age = _OLDEST if pod.created is None else max(0.0, begun - pod.created)
+    memory, age = _memory(each, age)
     limit = pod.cpu.limit
     request = pod.cpu.request if pod.cpu.request is None or limit is None else min(pod.cpu.request, limit)
     return WorkloadSpec(
@@ -99,28 +109,34 @@ def _workload(each: PodSeries, name: str, file: str) -> WorkloadSpec:
         qos=pod.qos,
         priority=pod.priority,
         critical=pod.critical,
+        owner=pod.owner,
+        labelled=pod.labelled,
         requests=Claims(cpu=request, memory=pod.memory.request),
         limits=Claims(cpu=limit or None),
         slo=Objective(p99=pod.latency.slo),
         cpus=len(pod.exclusive_cpus) if pod.qos is QoS.LSE else 0,
         cpu=CpuDemand(csv=file),
-        memory=_memory(each),
+        memory=memory,
         service=_service(each) if is_latency_sensitive(pod.qos) else None,
         starts=each.first,
+        age=age,
     )
 
 
-def _memory(each: PodSeries) -> MemoryDemand:
-    """Return a straight line from what it held first to what it held last: a leak is one, and what goes up and down is its mean."""
-    if not each.rss:
-        return MemoryDemand(start=0)
-    (begin, first), (end, last) = each.rss[0], each.rss[-1]
+def _memory(each: PodSeries, age: float) -> tuple[MemoryDemand, float]:
+    """Return a straight line from what it held first to what it held last (a leak is one, and what goes up and down is its mean), and the
+    pod's age at the beginning: the model's line begins at a pod's birth, and not below 0."""
+    if each.memory is None:
+        return MemoryDemand(start=0), age
+    (begin, first), (end, last) = each.memory.first, each.memory.last
     if last <= first or end <= begin:
-        return MemoryDemand(start=round(sum(held for _, held in each.rss) / len(each.rss)))
-    return MemoryDemand(start=first, growth=round((last - first) / (end - begin) * 3600))
+        return MemoryDemand(start=round(each.memory.total / each.memory.count)), age
+    pace = (last - first) / (end - begin)  # bytes a second
+    age = min(age, first / pace)
+    return MemoryDemand(start=round(first - pace * age), growth=round(pace * 3600)), age
 
 
 def _service(each: PodSeries) -> Service | None:
     """Return the queue whose p99, with nobody in its way, is the pod's own on a calm node."""
-    calm = each.calm_p99()
-    return None if calm is None else Service(time=min(_LONGEST, max(_SHORTEST, calm / _TAIL)))
+    p99 = each.own_p99()
+    return None if p99 is None else Service(time=min(_LONGEST, max(_SHORTEST, p99 / _TAIL)))

@@ -8,7 +8,7 @@ import yaml
 from json_schema import faults
 from qosmanager.config.schema import document_schema
 from qosmanager.documents.problem import DocumentError
-from qosmanager.simulate.load import load, load_scenario, read_series, shipped
+from qosmanager.simulate.load import load, load_scenario, load_series, shipped
 from qosmanager.simulate.scenario import Scenario
 
 GOOD = """about: a test
@@ -35,7 +35,7 @@ def test_a_small_scenario_has_defaults_for_the_rest():
 def test_every_problem_is_told_with_its_line_path_and_what_is_allowed():
     text = GOOD.replace("60s", "60").replace("cpus: 8", "cpsu: 8").replace("LS", "LSS").replace("10ms", "0s")
     found = problems(text)
-    needed = "a duration (500ms, 1s, 5m, 1h) above 0s, at most 8784h (a duration needs its unit: 60s or 60ms?)"
+    needed = "a duration from 100ms to 8784h (a duration needs its unit: 60s or 60ms?)"
     assert f"s.yaml:2: duration: 60 is not allowed; {needed}" in found
     assert "s.yaml:3: node.cpsu: unknown key (did you mean cpus?)" in found
     assert any(line.startswith("s.yaml:3: node.cpus: is required") for line in found)
@@ -69,6 +69,11 @@ def test_every_problem_is_told_with_its_line_path_and_what_is_allowed():
             "- {name: b, qos: BE, cpu: {bursts: [{first: 0s, length: 9s, value: 1, every: 5s}]}}",
             "bursts[0].every: 5s is not allowed; at least length",
         ),
+        ("- {name: b, qos: LSE, cpus: 3, count: 3}", "workloads[1].cpus: with those before it 9 CPUs, and the node has 8"),
+        (
+            "- {name: b, qos: BE, count: 2}\n- {name: b-1, qos: BE}",
+            "workloads[2].name: a pod b-1 is there already, of another workload's count",
+        ),
         ("- {name: b, qos: BE, memory: {start: 2Gi, peak: 1Gi}}", "memory.peak: 1073741824 is not allowed; at least start"),
     ],
 )
@@ -97,11 +102,34 @@ def test_a_file_is_read_with_the_series_beside_it(tmp_path):
         ("seconds,cores\n1,2\n1,2\n", "x.csv:3: seconds rise from row to row, and nothing is below 0"),
         ("seconds,cores\n1\n", "x.csv:2: both are numbers"),
         ("seconds,cores\n", "x.csv:1: holds no row"),
+        ("seconds,cores\n0,1e999\n", "x.csv:2: both are numbers"),
+        ("seconds,cores\n0," + "1" * 200_000, "x.csv: cannot be read: field larger than field limit"),
     ],
 )
-def test_a_series_that_is_none_is_refused(text, told):
+def test_a_series_that_is_none_is_refused(tmp_path, text, told):
+    (tmp_path / "x.csv").write_text(text)
     with pytest.raises(DocumentError, match=told):
-        read_series(text, "x.csv")
+        load_series(tmp_path / "x.csv")
+
+
+def test_of_many_problems_of_a_series_the_first_are_told(tmp_path):
+    (tmp_path / "x.csv").write_text("seconds,cores\n" + "x,y\n" * 1000)
+    with pytest.raises(DocumentError) as error:
+        load_series(tmp_path / "x.csv")
+    assert len(error.value.problems) == 20
+
+
+def test_a_series_of_a_month_is_read_whole(tmp_path):
+    # Larger than any document may be (2 MiB); as a spreadsheet writes it.
+    rows = "".join(f"{second * 10},{second % 7}.123456\r\n" for second in range(260_000))
+    (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfseconds,cores\r\n" + rows.encode())
+    series = load_series(tmp_path / "x.csv")
+    assert (len(series), series[-1]) == (260_000, (2_599_990.0, 259_999 % 7 + 0.123456))
+
+
+def test_a_series_that_is_no_file_is_refused(tmp_path):
+    with pytest.raises(DocumentError, match="is a directory"):
+        load_series(tmp_path)
 
 
 SCHEMA = document_schema(Scenario, "a scenario")

@@ -10,6 +10,7 @@ import pytest
 from qosmanager.config.settings import CpuBurstSettings, CpuSuppressSettings, Policy, Settings
 from qosmanager.model.actions import Evict, Result, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.qos import Mode
+from qosmanager.simulate.run import unmanaged
 from simulated import scenario, with_agent, without_agent
 
 LS = "name: ls, qos: LS, requests: {cpu: 1, memory: 2Gi}, slo: {p99: 50ms}, cpu: {constant: 1}, service: {time: 2ms}"
@@ -49,6 +50,46 @@ def test_the_policy_cpuset_holds_batch_on_cpus():
     cpus = cycles[-2].record.state.be_cpus
     assert cycles[-1].truth.be_cpu <= len(cpus.split(",")) * 4
     assert cycles[-1].truth.be_cpu < 4
+
+
+def test_cpus_that_hold_batch_are_a_limit_too():
+    settings = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET))
+    last = with_agent(scenario(LS, BE, duration=SIX), settings)[-1]
+    # The target of 1.5 cores is given as two CPUs.
+    assert (last.record.state.be_limit, last.record.state.be_cpus) == (1.5, "0-1")
+    assert last.truth.be_limit == last.truth.be_cpu == pytest.approx(2.0)
+
+
+def test_a_node_that_a_quota_holds_has_a_part_of_a_cpu():
+    cycles = with_agent(scenario("name: be, qos: BE, count: 4, cpu: {constant: 2}", node="{cpus: 2.5, system_cpu: 0}", duration="5s"))
+    assert cycles[0].truth.be_cpu == pytest.approx(2.5)
+    assert cycles[-1].record.snapshot.node.cpus == 2.5
+
+
+def test_one_name_in_two_namespaces_is_two_pods():
+    pods = [f"name: ls, namespace: {space}, qos: LS, cpu: {{constant: {cores}}}" for space, cores in (("a", 1), ("b", 2))]
+    last = with_agent(scenario(*pods, duration="5s"))[-1]
+    assert {pod.key: pod.cpu.usage for pod in last.record.snapshot.pods} == pytest.approx({"a/ls": 1, "b/ls": 2})
+
+
+def test_a_burst_of_a_pod_without_a_queue_is_one():
+    cycles = with_agent(scenario("name: ls, qos: LS, limits: {cpu: 1}, cpu: {constant: 2}", duration="5s"))
+    assert cycles[-1].truth.bursts == {"default/ls": 1.5}
+
+
+def test_a_batch_pod_without_a_label_is_evicted_only_on_request():
+    short = "name: be, qos: BE, cpu: {constant: 1}, memory: {start: 14Gi}, labelled: false"
+    loaded = scenario(short, node="{cpus: 4, memory: 15Gi, system_memory: 512Mi}", duration="5s")
+    assert actions(with_agent(loaded), Evict) == []
+    assert actions(with_agent(loaded, Settings(evict_unlabelled=True)), Evict)
+
+
+@pytest.mark.parametrize("period", [0.1, 1.0, 10.0])
+def test_requests_that_are_given_up_are_counted_whatever_the_length_of_a_cycle(period):
+    loaded = scenario("name: ls, qos: LS, limits: {cpu: 1}, cpu: {constant: 2}, service: {time: 1ms, timeout: 1s}", duration=SIX)
+    settings = Settings(sync_period=period)
+    # One core's worth a second is too much, but in the first second, whose work waits.
+    assert sum(cycle.truth.given_up for cycle in unmanaged(loaded, settings, 1)) == pytest.approx(29_000, rel=0.05)
 
 
 def test_what_only_observes_changes_nothing():

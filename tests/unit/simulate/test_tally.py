@@ -5,10 +5,12 @@ import math
 import pytest
 
 from qosmanager.config.settings import Settings, Strategy
+from qosmanager.model.actions import Receipt, Result
 from qosmanager.simulate.expect import check
 from qosmanager.simulate.run import Cycle, ServiceTruth, Truth
 from qosmanager.simulate.scenario import Agent
 from qosmanager.simulate.tally import Tally, most_within
+from records import EVICT_CPU, record
 from simulated import scenario
 
 SLO = 0.1
@@ -25,8 +27,17 @@ def loaded(*expected):
 
 
 def truth(time, p99s, **changes):
-    services = tuple(ServiceTruth(f"default/api-{place}", 100.0, 1.0, p99, p99, SLO) for place, p99 in enumerate(p99s))
-    fields = {"node_cpu": 2.0, "ls_cpu": 1.0, "be_cpu": 1.0, "be_pods": 1, "be_limit": None, "memory_available": 1, "bursts": {}}
+    services = tuple(ServiceTruth(f"default/api-{place}", p99, SLO) for place, p99 in enumerate(p99s))
+    fields = {
+        "node_cpu": 2.0,
+        "ls_cpu": 1.0,
+        "be_cpu": 1.0,
+        "be_pods": 1,
+        "be_limit": None,
+        "memory_available": 1,
+        "bursts": {},
+        "given_up": 1.5,
+    }
     return Cycle(truth=Truth(time=time, seconds=1.0, services=services, happenings=changes.pop("happenings", ()), **{**fields, **changes}))
 
 
@@ -58,6 +69,14 @@ def test_totals_are_those_of_the_whole_run():
     assert totals.oom_kills == 1
     assert (totals.reversals, totals.most_reversals) == (2, 2)  # down, (less than a percent), up, down
     assert totals.given_up == 9
+
+
+def test_an_eviction_counts_when_it_took_place():
+    made = tally([])
+    for second, result in enumerate((Result.REFUSED, Result.APPLIED, Result.GONE), 1):
+        told = record(actions=(EVICT_CPU,), receipts=(Receipt(target="batch/crunch", result=result, action=0),))
+        made.add(Cycle(truth=truth(float(second), (0.05,)).truth, record=told))
+    assert made.happenings == [(2.0, "evicted", "batch/crunch")]
 
 
 def test_without_an_slo_there_is_no_time_above_it():
