@@ -33,8 +33,8 @@ def _read_as(rule: Rule) -> Callable[[click.Context, click.Parameter, str | None
 
 
 _SPAN = _read_as(Rule(unit="duration", low=0, high=366 * 86400))
-_LENGTH = _read_as(Rule(unit="duration", above=0, high=366 * 86400))
-_SHORT = _read_as(Rule(unit="duration", above=0, high=60))
+_LENGTH = _read_as(Rule(unit="duration", low=0.1, high=366 * 86400))
+_SHORT = _read_as(Rule(unit="duration", low=0.000001, high=60))
 _MEMORY = _read_as(Rule(unit="bytes", low=1 << 20))
 
 _SHARED = (

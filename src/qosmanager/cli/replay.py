@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,13 +149,9 @@ def _print(found: Replayed, decisions: Decisions) -> None:
 def _moment(text: str, first: float) -> float:
     """Return epoch seconds. Raises CannotRunError."""
     day = datetime.fromtimestamp(first, UTC).date().isoformat()
-    try:
-        return float(text)
-    except ValueError:
-        pass
     for candidate in (text, f"{text}Z", f"{day}T{text}", f"{day}T{text}Z"):
-        try:
-            return time(candidate)
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            moment = time(candidate)
+            iso(moment)  # refuses what no calendar has
+            return moment
     raise CannotRunError(f"--at {text}: {_TIMES} is needed")

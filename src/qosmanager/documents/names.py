@@ -8,6 +8,7 @@ from qosmanager.documents.problem import printable
 from qosmanager.documents.reader import Reader
 
 _LONGEST = 253
+ALLOWED = f"1 to {_LONGEST} printable characters without a space or a slash"
 
 
 class Named(Protocol):
@@ -40,17 +41,17 @@ class Names:
 def check_key(reader: Reader, key: str, path: str) -> None:
     """Refuse a reference to a pod that is not `namespace/name`."""
     namespace, _, name = key.partition("/")
-    if not (_is_name(namespace) and _is_name(name)):
+    if not (is_name(namespace) and is_name(name)):
         reader.refuse(reader.lines[path], path, "a pod is written namespace/name", value=printable(key))
 
 
 def _check_name(reader: Reader, text: str, path: str) -> bool:
-    if _is_name(text):
+    if is_name(text):
         return True
-    allowed = f"1 to {_LONGEST} printable characters without a space or a slash"
-    reader.refuse(reader.lines[path], path, allowed, value=f'"{printable(text)}"')
+    reader.refuse(reader.lines[path], path, ALLOWED, value=f'"{printable(text)}"')
     return False
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
+    """Tell whether a pod or a namespace may be called so."""
     return 0 < len(text) <= _LONGEST and text.isprintable() and " " not in text and "/" not in text

@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import math
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ class _Rows:
                         yield row
                     elif len(self.others) < 5:
                         self.others[row[column]] = None
-            except (UnicodeDecodeError, csv.Error, EOFError, OSError) as error:
+            except (UnicodeDecodeError, csv.Error, EOFError, OSError, zlib.error) as error:
                 raise DocumentError([Problem(source=str(path), line=None, message=f"cannot be read: {error}")]) from None
 
     def numbers(self, table: str, row: list[str], *columns: int) -> list[float] | None:

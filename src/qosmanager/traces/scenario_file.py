@@ -13,10 +13,12 @@ import yaml
 from msgspec import Struct
 
 from qosmanager.documents.problem import DocumentError, Problem
+from qosmanager.documents.quantities import shown_duration
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.traces.trace import Trace, Usage
 
 SCENARIO = "scenario.yaml"
+_LONGEST = 366 * 86400.0  # seconds
 
 
 class Serving(Struct, frozen=True):
@@ -28,13 +30,18 @@ class Serving(Struct, frozen=True):
 
 def write(trace: Trace, serving: Serving, folder: Path) -> Path:
     """Write the folder and return the scenario's path. Raises DocumentError when it is there already or cannot be made."""
+    if trace.duration > _LONGEST:
+        message = (
+            f"a scenario lasts at most {shown_duration(_LONGEST)}, and this would be {trace.duration / 3600:.0f}h: --length says how much"
+        )
+        raise DocumentError([Problem(source=str(folder), line=None, message=message)])
     try:
         parent = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise _refused(folder, error) from None
     try:
         for number, usage in enumerate(trace.workloads):
-            rows = "".join(f"{time:.3f},{cores:.6f}\n" for time, cores in usage.points)
+            rows = "".join(f"{time:.15g},{cores:.6f}\n" for time, cores in usage.points)
             (parent / _series(number, usage)).write_text(f"seconds,cores\n{rows}", encoding="utf-8")
         text = yaml.safe_dump(_document(trace, serving), sort_keys=False, allow_unicode=True, width=120)
         (parent / SCENARIO).write_text(text, encoding="utf-8")
@@ -58,7 +65,7 @@ def _document(trace: Trace, serving: Serving) -> dict[str, Any]:
     if trace.system_cpu:
         node["system_cpu"] = trace.system_cpu
     workloads = [_workload(number, usage, serving) for number, usage in enumerate(trace.workloads)]
-    return {"about": trace.about, "duration": f"{trace.duration:g}s", "node": node, "workloads": workloads}
+    return {"about": trace.about, "duration": shown_duration(trace.duration), "node": node, "workloads": workloads}
 
 
 def _workload(number: int, usage: Usage, serving: Serving) -> dict[str, Any]:
@@ -72,8 +79,8 @@ def _workload(number: int, usage: Usage, serving: Serving) -> dict[str, Any]:
     if usage.limit:
         document["limits"] = {"cpu": usage.limit}
     if serves:
-        document["slo"] = {"p99": f"{serving.slo:g}s"}
-        document["service"] = {"time": f"{serving.time:g}s"}
+        document["slo"] = {"p99": shown_duration(serving.slo)}
+        document["service"] = {"time": shown_duration(serving.time)}
     document["cpu"] = {"csv": _series(number, usage)}
     if usage.memory:
         document["memory"] = {"start": usage.memory}

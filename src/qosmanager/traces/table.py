@@ -10,9 +10,12 @@ import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
+from qosmanager.documents.names import ALLOWED as ALLOWED_NAME
+from qosmanager.documents.names import is_name
 from qosmanager.documents.problem import DocumentError, Problem, printable
 from qosmanager.documents.quantities import plain
 from qosmanager.model.qos import QoS
@@ -36,7 +39,7 @@ def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
     told: dict[str, _Told] = {}
     problems: list[Problem] = []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             _check_header(path, rows.fieldnames)
             for row in rows:
@@ -78,6 +81,8 @@ def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
 
 def _check_header(path: Path, names: object) -> None:
     found = list(names) if isinstance(names, list) else []
+    if len(found) == 1 and ";" in found[0]:
+        raise DocumentError([Problem(source=str(path), line=1, message="columns are separated by commas, decimals by a dot")])
     missing = [name for name in NEEDED if name not in found]
     unknown = [printable(str(name)) for name in found if name not in ALLOWED]
     if missing or unknown:
@@ -87,11 +92,14 @@ def _check_header(path: Path, names: object) -> None:
         raise DocumentError([Problem(source=str(path), line=1, message=message)])
 
 
-def _take(row: dict[str, str | None], told: dict[str, _Told], source: str, line: int) -> Iterator[Problem]:
+def _take(row: dict[str | None, Any], told: dict[str, _Told], source: str, line: int) -> Iterator[Problem]:
     """Take one row in; yield what is wrong with it."""
     name = (row["workload"] or "").strip()
-    if not name:
-        yield Problem(source=source, line=line, message="a name is missing", path="workload")
+    if not is_name(name):
+        yield Problem(source=source, line=line, path="workload", value=f'"{printable(name)}"', message=ALLOWED_NAME)
+        return
+    if None in row:
+        yield Problem(source=source, line=line, message="more columns than the first line names; decimals are written with a dot")
         return
     numbers: dict[str, float | None] = {}
     for column in ("seconds", "cores", "request", "limit", "memory"):
@@ -109,6 +117,10 @@ def _take(row: dict[str, str | None], told: dict[str, _Told], source: str, line:
         if text not in QoS.__members__:
             allowed = ", ".join(QoS.__members__)
             yield Problem(source=source, line=line, path="qos", value=printable(text), message=f"one of {allowed}")
+            return
+        request, limit = numbers["request"], numbers["limit"]
+        if request and limit and request > limit:
+            yield Problem(source=source, line=line, path="request", value=f"{request:g}", message=f"at most limit, {limit:g}")
             return
         told[name] = _Told(QoS[text], numbers["request"], numbers["limit"], numbers["memory"], [])
     points = told[name].points

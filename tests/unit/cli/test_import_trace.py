@@ -35,6 +35,32 @@ def test_a_table_becomes_a_scenario_that_loads(tmp_path):
     assert loaded.series["000-api.csv"] == ((0.0, 1.5), (60.0, 3.2), (120.0, 1.5))
 
 
+@pytest.mark.parametrize(
+    ("rows", "more", "duration"),
+    [
+        ("0,a,1\n2592000,a,2\n", (), 2_592_000),  # a month
+        ("0,a,1\n1234567.5,a,2\n", (), 1_234_567.5),
+        ("0,a,1\n0.0001,a,2\n0.0002,a,3\n", ("--request-time", "0.05ms", "--slo", "0.5ms"), 60),
+        ("0,a,1\n", ("--length", "100ms"), 0.1),
+    ],
+)
+def test_whatever_is_written_loads(tmp_path, rows, more, duration):
+    (tmp_path / "usage.csv").write_text(f"seconds,workload,cores\n{rows}", encoding="utf-8")
+    done = run("csv", tmp_path / "usage.csv", "--cpus", 8, *more, "--into", tmp_path / "mine")
+    assert done.exit_code == 0, done.output
+    loaded = load(str(tmp_path / "mine/scenario.yaml"))
+    assert loaded.scenario.duration == duration
+    assert len(loaded.series["000-a.csv"]) == rows.count("\n")
+
+
+def test_more_than_a_year_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "usage.csv").write_text("seconds,workload,cores\n0,a,1\n40000000,a,2\n", encoding="utf-8")
+    done = run("csv", tmp_path / "usage.csv", "--cpus", 8, "--into", tmp_path / "mine")
+    assert done.exit_code == 2
+    assert "a scenario lasts at most 8784h, and this would be 11111h: --length says how much" in done.output
+    assert not (tmp_path / "mine").exists()
+
+
 def test_what_is_there_already_stays(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("keep", encoding="utf-8")

@@ -72,8 +72,9 @@ def test_a_time_before_the_first_cycle_is_told(tape):
     assert said == "no cycle was recorded at or before 2027-01-15T07:00:00.000Z; the recording begins at 2027-01-15T08:00:01.000Z\n"
 
 
-def test_a_time_that_is_none_is_refused(tape):
-    assert "--at noon: a time such as" in call("replay", tape, "--at", "noon", code=2).output
+@pytest.mark.parametrize("at", ["noon", "nan", "inf", "1e20", "-1e308"])
+def test_a_time_that_is_none_is_refused(tape, at):
+    assert f"--at {at}: a time such as" in call("replay", tape, "--at", at, code=2).output
 
 
 def test_a_torn_file_is_told_and_read_as_far_as_it_is_whole(tmp_path):

@@ -1,4 +1,5 @@
 import gzip
+import random
 
 import pytest
 
@@ -95,5 +96,14 @@ def test_files_that_are_no_text_end_in_one_line_or_nothing_found(trace, content)
 def test_a_broken_gzip_is_refused(trace):
     (trace / "batch_instance.csv").unlink()
     (trace / "batch_instance.csv.gz").write_bytes(gzip.compress(b"i,t,j,1,T,0,9,m_1,1,1,1,1,1,1\n" * 1000)[:40])
+    with pytest.raises(DocumentError, match=r"batch_instance\.csv\.gz: cannot be read"):
+        read(trace, wanted())
+
+
+def test_a_gzip_with_a_flipped_bit_is_refused(trace):
+    data = bytearray(gzip.compress(random.Random(1).randbytes(4000).hex().encode()))
+    data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
+    (trace / "batch_instance.csv").unlink()
+    (trace / "batch_instance.csv.gz").write_bytes(data)
     with pytest.raises(DocumentError, match=r"batch_instance\.csv\.gz: cannot be read"):
         read(trace, wanted())

@@ -40,7 +40,13 @@ def test_a_span_is_cut_out(tmp_path):
         ("", r"usage\.csv:1: column seconds, workload, cores is missing; allowed are"),
         ("seconds,workload,cores,color\n", r"unknown column color; allowed are seconds, workload, cores, qos"),
         ("seconds,workload,cores\n", r"holds no row in the wanted span"),
-        ("seconds,workload,cores\n0,,1\n", r"usage\.csv:2: workload: a name is missing"),
+        ("seconds,workload,cores\n0,,1\n", r'usage\.csv:2: workload: "" is not allowed; 1 to 253 printable'),
+        ("seconds,workload,cores\n0,My App,1\n", r'workload: "My App" is not allowed; 1 to 253 printable characters without a space'),
+        ("seconds,workload,cores\n0," + "x" * 10_000 + ",1\n", r"workload: .* is not allowed; 1 to 253"),
+        ("seconds;workload;cores\n0;a;1\n", r"usage\.csv:1: columns are separated by commas, decimals by a dot"),
+        ("seconds,workload,cores\n0,a,1,5\n", r"usage\.csv:2: more columns than the first line names"),
+        ("seconds,workload,cores\n0,a,nan\n", r"cores: nan is not allowed"),
+        (HEADER + "0,a,LS,1,4,2,\n", r"usage\.csv:2: request: 4 is not allowed; at most limit, 2"),
         ("seconds,workload,cores\n0,a,x\n", r"usage\.csv:2: cores: x is not allowed; a number, 0 or more"),
         ("seconds,workload,cores\n0,a,-1\n", r"usage\.csv:2: cores: -1 is not allowed"),
         ("seconds,workload,cores\n0,a\n", r"usage\.csv:2: cores: nothing is not allowed"),
@@ -51,6 +57,11 @@ def test_a_span_is_cut_out(tmp_path):
 def test_what_is_wrong_is_told_with_its_line(tmp_path, text, said):
     with pytest.raises(DocumentError, match=said):
         read(table(tmp_path, text), 8, 1, Span())
+
+
+def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
+    (tmp_path / "usage.csv").write_bytes(b"\xef\xbb\xbfseconds,workload,cores\r\n0,a,1.5\r\n")
+    assert read(tmp_path / "usage.csv", 8, 1, Span()).workloads[0].points == [(0.0, 1.5)]
 
 
 def test_a_file_that_is_not_there(tmp_path):
