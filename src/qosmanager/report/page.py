@@ -45,8 +45,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """What is shown. `cpus` and `memory` (bytes) of the node; `slos` in seconds by service; `wall`: times are epoch seconds, not seconds
-    of a run. `rows`: name, then one cell for each track."""
+    """What is shown. `cpus` and `memory` (bytes) of the node; `slos` in seconds by service. `rows`: name, then one cell for each track."""
 
     title: str
     about: str
@@ -58,7 +57,6 @@ class Page(Struct, frozen=True, kw_only=True):
     slos: dict[str, float] = {}
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
-    wall: bool = False
 
 
 def render(page: Page) -> str:
@@ -180,7 +178,7 @@ class _Column:
         self._memory()
         self._marks()
         if self._times:
-            shown = None if self._page.wall else ("day %-j, %H:%M" if self._track.length > _DAY else "%H:%M:%S")
+            shown = "day %-j, %H:%M" if self._track.length > _DAY else "%H:%M:%S"
             self._figure.update_xaxes(range=[self._times[0], self._times[-1]], tickformat=shown, col=self._column)
 
     def _cpu(self) -> None:
