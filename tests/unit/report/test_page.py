@@ -66,4 +66,4 @@ def test_a_condensed_run_says_so():
     track = Track("long")
     for second in range(4000):
         track.add(Moment(time=float(second), ls=1.0))
-    assert "A point stands for 3 cycles" in render(page(tracks=(track,)))
+    assert "A point stands for 4 cycles" in render(page(tracks=(track,)))

@@ -40,3 +40,22 @@ def test_marks_of_one_kind_that_lie_close_become_one_that_says_how_many():
         marks = [Mark(float(second), "set_be_cpu_limit", f"to {second}")] if second < 3 else []
         track.add(Moment(time=float(second)), [*marks, *([Mark(0.5, "evict", "one")] if second == 0 else [])])
     assert track.marks() == [(Mark(2.0, "set_be_cpu_limit", "to 2"), 3), (Mark(0.5, "evict", "one"), 1)]
+
+
+def test_however_long_a_run_is_no_more_is_kept_than_a_screen_shows():
+    track = Track("run")
+    for second in range(10 * POINTS + 5):
+        # The last one is the worst; a service comes in the middle.
+        worst = second == 10 * POINTS + 4
+        p99 = {"late": 2.0 if worst else 1.0} if second >= 5 * POINTS + 3 else {}
+        track.add(Moment(time=float(second), ls=1.0, level=3.0 if worst else 0.0, p99=p99), [Mark(float(second), "evict", "")])
+    # 16 cycles are a point: the first power of two with which they fit.
+    assert (track.step, track.length, len(track.times())) == (16, 10 * POINTS + 4, 938)
+    assert track.times()[:3] == [0.0, 16.0, 32.0]
+    assert {len(track.column("ls")), len(track.column("level")), len(track.p99("late")), len(track.marks())} == {938}
+    assert (track.column("level")[-1], track.p99("late")[-1]) == (3.0, 2.0)
+    # Cycle 7503 lies in point 468.
+    assert math.isnan(track.p99("late")[467])
+    assert track.p99("late")[468] == 1.0
+    assert track.marks()[0] == (Mark(15.0, "evict", ""), 16)
+    assert sum(count for _, count in track.marks()) == 10 * POINTS + 5
