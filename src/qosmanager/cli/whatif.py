@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from qosmanager.report.track import Track
     from qosmanager.simulate.run import Cycle
     from qosmanager.simulate.tally import Totals
-    from qosmanager.whatif.compare import Measured, Outcome
-    from qosmanager.whatif.demand import Observed
+    from qosmanager.whatif.compare import Outcome
 
 _NUMBERS = 400_000  # of demand that are kept: a long recording of many pods is looked at in longer steps
 _SHORTEST = 5.0  # seconds of a step: the model draws a queue's fluctuations itself, they must not be counted twice
@@ -41,12 +41,20 @@ _RECORDED = "as recorded"  # no file is named so: a configuration ends in .yaml
 Figure = Callable[["Totals"], float | None]
 
 
+class Read(Struct, frozen=True, kw_only=True):
+    """What is in a recording: demand, measured sums, how many stretches without a cycle, how many cycles this version decides otherwise."""
+
+    observed: Any
+    measured: Any
+    gaps: int
+    differing: int
+
+
 class Told(Struct, frozen=True, kw_only=True):
-    """What is shown: the recording, how many stretches without a cycle it has, what was measured in it, what came of each configuration."""
+    """What is shown: the recording, what was read in it, its totals, what came of each configuration."""
 
     path: Path
-    observed: Any
-    gaps: int
+    read: Read
     measured: Any
     outcomes: tuple[Any, ...]
 
@@ -104,7 +112,7 @@ class Drawing:
         """Return the page."""
         from qosmanager.report.page import Page  # noqa: PLC0415 - an extra
 
-        observed = told.observed
+        observed = told.read.observed
         return Page(
             title=f"What if: {told.path}",
             about=_head(told),
@@ -127,9 +135,10 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         try:
-            observed, measured, gaps = _read(tape, progress, drawing)
+            read = _read(tape, progress, drawing)
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
+        observed = read.observed
         task = progress.add_task("simulating", total=len(Bound) * (1 + len(others)) * observed.seconds)
         passed = _Passed(progress, task)
 
@@ -140,7 +149,7 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
 
         outcomes = compare(observed, {_RECORDED: observed.settings} | others, seed, watch)
     tell_damages(tape)
-    return Told(path=path, observed=observed, gaps=gaps, measured=measured.totals(observed), outcomes=outcomes)
+    return Told(path=path, read=read, measured=read.measured.totals(observed), outcomes=outcomes)
 
 
 class _Passed:
@@ -159,7 +168,7 @@ class _Passed:
             self._progress.update(self._task, completed=self._seconds)
 
 
-def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> tuple[Observed, Measured, int]:
+def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> Read:
     """Read the recording twice: who is in it, then what they wanted."""
     from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
     from qosmanager.whatif.compare import Measured  # noqa: PLC0415
@@ -182,17 +191,20 @@ def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> tuple
         raise CannotRunError(f"{tape.path}: there are no two whole cycles in it")
     observer = Observer(max(total.seconds / (cycles - 1), _SHORTEST, math.ceil(pod_seconds / _NUMBERS)))
     measured, elapsed = Measured(settings), Elapsed()
+    differing = 0
     for number, each in enumerate(replay(tape.cycles())):
         seconds = elapsed.add(each.recorded)
-        observer.add(elapsed.seconds, each.record, each.settings, held_at(each.before))
+        differing += each.difference is not None
+        record = replace(each.record, plan=each.recorded.plan)  # the receipts are about what was decided then
+        observer.add(elapsed.seconds, record, each.settings, held_at(each.before))
         if seconds:  # all but the first
-            cycle = measured.add(elapsed.seconds, seconds, each.record)
+            cycle = measured.add(elapsed.seconds, seconds, record)
             if drawing is not None:
-                drawing.add("measured", cycle, each.record.snapshot.node.memory_total or 0)
+                drawing.add("measured", cycle, record.snapshot.node.memory_total or 0)
         if number % _REDRAWN == 0:
             progress.update(task, completed=tape.size + tape.read)
     progress.update(task, completed=2 * tape.size)
-    return observer.observed(kubernetes=kubernetes), measured, elapsed.gaps
+    return Read(observed=observer.observed(kubernetes=kubernetes), measured=measured, gaps=elapsed.gaps, differing=differing)
 
 
 _FIGURES: tuple[tuple[str, str, Figure, str], ...] = (
@@ -223,7 +235,7 @@ def _show(told: Told) -> None:
 
 
 def _head(told: Told) -> str:
-    observed = told.observed
+    observed = told.read.observed
     return (
         f"{told.path}: {shown_duration(round(observed.seconds))} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
         f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s"
@@ -240,11 +252,14 @@ def _rows(told: Told) -> Iterator[tuple[str, ...]]:
 def _notes(told: Told) -> Iterator[str]:
     yield "a to b: over what services and batch may have wanted while they were held back, from the least to the most"
     yield "measured beside `as recorded, simulated`: the model's own error; compare simulated with simulated"
-    if told.observed.settings_changed:
-        yield f"the configuration changed {told.observed.settings_changed} times; `as recorded` is the last one, throughout"
-    if told.gaps:
-        yield f"{told.gaps} stretch{'es' if told.gaps > 1 else ''} without a cycle left out: each counts as one period"
-    if not told.observed.has_slo:
+    if told.read.observed.settings_changed:
+        yield f"the configuration changed {told.read.observed.settings_changed} times; `as recorded` is the last one, throughout"
+    if told.read.differing:
+        yield f"this version decides {told.read.differing} of the cycles otherwise than the one that recorded them (qosmanager replay)"
+    gaps = told.read.gaps
+    if gaps:
+        yield f"{gaps} stretch{'es' if gaps > 1 else ''} without a cycle left out: each counts as one period"
+    if not told.read.observed.has_slo:
         yield "no service of the recording has both an SLO and a measured p99: what it means for latency is not told"
 
 
@@ -261,7 +276,7 @@ def _range(outcome: Outcome, figure: Figure, form: str) -> str:
 
 
 def _document(told: Told) -> dict[str, Any]:
-    observed = told.observed
+    observed = told.read.observed
     return {
         "recording": str(told.path),
         "begun": iso(observed.begun),
@@ -270,7 +285,8 @@ def _document(told: Told) -> dict[str, Any]:
         "pods": len(observed.pods),
         "step_seconds": round(observed.step, 3),
         "configuration_changes": observed.settings_changed,
-        "gaps": told.gaps,
+        "gaps": told.read.gaps,
+        "decided_otherwise": told.read.differing,
         "measured": _values(told.measured) | {"oom_kills": None},
         "runs": {outcome.name: {bound.value: _values(totals) for bound, totals in outcome.totals.items()} for outcome in told.outcomes},
     }

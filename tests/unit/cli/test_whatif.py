@@ -4,6 +4,9 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
+
+import recordings
 
 pytest.importorskip("backports.zstd", reason="the extra `record` is not installed: backports.zstd is missing")
 
@@ -85,6 +88,20 @@ def test_the_page_has_what_was_measured_and_both_configurations(day, tmp_path):
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<th>measured</th><th>as recorded, simulated</th><th>other.yaml, simulated</th>" in text
     assert "p99 default\\u002fapi" in text
+
+
+def test_what_was_not_recorded_and_what_is_decided_otherwise_is_told(day, tmp_path):
+    cycles = recordings.run(40)
+    spoilt = replace(cycles[3], record=replace(cycles[3].record, plan=replace(cycles[3].record.plan, degraded=("node_stale",))))
+    recordings.written(tmp_path / "record", [*cycles[:3], spoilt, *cycles[4:10], *cycles[30:]])
+    done = whatif(tmp_path / "record", "--config", day / "other.yaml", "--output", "json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    # Cycles 2 to 10 and 32 to 40, and one period for the stretch between them.
+    assert (told["gaps"], told["decided_otherwise"], told["seconds"], told["pods"]) == (1, 1, 19.0, 4)
+    said = whatif(tmp_path / "record", "--config", day / "other.yaml").output
+    assert "1 stretch without a cycle left out: each counts as one period" in said
+    assert "this version decides 1 of the cycles otherwise" in said
 
 
 @pytest.mark.parametrize(
