@@ -170,10 +170,10 @@ class _Passed:
 
 def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> Read:
     """Read the recording twice: who is in it, then what they wanted."""
+    from qosmanager.record.elapsed import Elapsed  # noqa: PLC0415
     from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
     from qosmanager.whatif.compare import Measured  # noqa: PLC0415
     from qosmanager.whatif.demand import Observer  # noqa: PLC0415
-    from qosmanager.whatif.elapsed import Elapsed  # noqa: PLC0415
     from qosmanager.whatif.held import held_at  # noqa: PLC0415
 
     task = progress.add_task("reading", total=2 * tape.size)

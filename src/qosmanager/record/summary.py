@@ -12,13 +12,15 @@ from msgspec import Struct
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import KINDS, Evict
 from qosmanager.record.decoder import Recorded
+from qosmanager.record.elapsed import Elapsed
 from qosmanager.record.reader import Part, Recording
 
 _DAY = 86_400.0
 
 
 class Gap(Struct, frozen=True):
-    """No cycle is recorded between these two times (epoch seconds); the numbers of the cycles around it tell whether the agent ran on."""
+    """No cycle is recorded between these two times (epoch seconds; the clock may have been set between them); the numbers of the cycles
+    around it tell whether the agent ran on."""
 
     after: float
     until: float
@@ -65,7 +67,7 @@ def summary(recording: Recording) -> Summary:
     gaps: list[Gap] = []
     configurations: list[Settings] = []
     before = first = None
-    recorded = 0.0  # seconds in which cycles were recorded
+    elapsed, recorded = Elapsed(), 0.0  # seconds in which cycles were recorded
     for cycle in recording.outlines():
         first = first or cycle
         counts = [min(*counts, cycle.pods), max(*counts, cycle.pods)] if counts else [cycle.pods, cycle.pods]
@@ -73,12 +75,11 @@ def summary(recording: Recording) -> Summary:
         evictions += _evictions(cycle)
         if not configurations or configurations[-1] != cycle.settings:
             configurations.append(cycle.settings)
-        if before is not None:
-            away = cycle.wall - before.wall
-            if away < 0 or away > cycle.settings.stale_after:
-                gaps.append(Gap(before.wall, cycle.wall, before.number, cycle.number))
-            else:
-                recorded += away
+        away = elapsed.add(cycle)
+        if before is not None and elapsed.gaps > len(gaps):
+            gaps.append(Gap(before.wall, cycle.wall, before.number, cycle.number))
+        else:
+            recorded += away
         before = cycle
     size = sum(part.size for part in recording.parts)
     return Summary(

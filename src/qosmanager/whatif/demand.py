@@ -65,8 +65,8 @@ class Memory(Struct):
 
 
 class Observed(Struct, frozen=True, kw_only=True):
-    """A whole recording. Seconds of its own time (elapsed.py); `begun` in epoch seconds; `step`: length of a step of demand; `settings`:
-    those of its last cycle."""
+    """A whole recording. Seconds of its own time (record/elapsed.py); `begun` in epoch seconds; `step`: length of a step of demand;
+    `settings`: those of its last cycle."""
 
     begun: float
     seconds: float

@@ -47,14 +47,7 @@ def test_the_policy_cpuset_holds_batch_on_cpus():
     settings = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET))
     cycles = with_agent(scenario(LS, BE, duration=SIX), settings)
     assert actions(cycles, SetBeCpuset)
-    cpus = cycles[-2].record.state.be_cpus
-    assert cycles[-1].truth.be_cpu <= len(cpus.split(",")) * 4
-    assert cycles[-1].truth.be_cpu < 4
-
-
-def test_cpus_that_hold_batch_are_a_limit_too():
-    settings = Settings(cpu_suppress=CpuSuppressSettings(policy=Policy.CPUSET))
-    last = with_agent(scenario(LS, BE, duration=SIX), settings)[-1]
+    last = cycles[-1]
     # The target of 1.5 cores is given as two CPUs.
     assert (last.record.state.be_limit, last.record.state.be_cpus) == (1.5, "0-1")
     assert last.truth.be_limit == last.truth.be_cpu == pytest.approx(2.0)

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Plan
 from qosmanager.record.decoder import Recorded
+from qosmanager.record.elapsed import Elapsed
 from qosmanager.record.messages import Places
-from qosmanager.whatif.elapsed import Elapsed
 
 FIRST = Recorded(
     version="0.1.0",
