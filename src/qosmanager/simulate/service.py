@@ -6,6 +6,7 @@ A tick brings a random amount of work; what is not done in it waits for the next
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import cycle
 from random import Random
 
@@ -18,7 +19,7 @@ REQUESTS = 100  # fewer say nothing about a p99 (specification, section 4)
 WINDOW = 15  # seconds over which that many are gathered
 _ROOT = math.sqrt(1 / TICK)  # what a second deviates more than a tick
 _NOTHING = 1e-9  # core-seconds
-_CHANCES = 1 << 14  # normal numbers drawn once for each service and used again and again: 27 minutes of them
+_CHANCES = 1 << 14  # normal numbers drawn once for each service that is here and used again and again: 27 minutes of them
 FAR = 5.0  # deviations: further off a tick's work does not come
 _LEAST_RATE = 0.01  # cores: a queue that gets nothing does not wait for ever
 
@@ -34,10 +35,18 @@ class ServicePod(SimulatedPod):
     def __init__(self, spec: WorkloadSpec, name: str, group: str, weight: float, curve: Curve) -> None:
         assert spec.service is not None
         self.service = spec.service
-        draw = Random(f"{curve.seed}/requests").gauss  # noqa: S311 - arrivals of a simulation are no secret
-        self._chance = cycle([draw(0.0, 1.0) for _ in range(_CHANCES)]).__next__
+        self._chance: Callable[[], float] = float
         self._alone = (alone(self.service.time, MEDIAN), alone(self.service.time, TAIL))
         super().__init__(spec, name, group, weight, curve)
+
+    def begin(self, now: float, wall: float, uid: str, age: float) -> None:
+        super().begin(now, wall, uid, age)
+        draw = Random(f"{self.curve.seed}/requests").gauss  # noqa: S311 - arrivals of a simulation are no secret
+        self._chance = cycle([draw(0.0, 1.0) for _ in range(_CHANCES)]).__next__
+
+    def end(self, now: float) -> None:
+        super().end(now)
+        self._chance = float  # half a megabyte: hundreds of services may come and go in a run
 
     def reset(self) -> None:
         super().reset()
