@@ -12,7 +12,7 @@ run: $(VENV)/.ready
 
 # Two processes: one with all tests that use the machine itself, one with the others.
 test: check v2-image
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 # What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.
 v2-image: $(VENV)/.ready

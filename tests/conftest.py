@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,9 +21,16 @@ def _log_as_it_was():
     log.handlers[:], log.level, log.propagate = kept
 
 
-def pytest_collection_modifyitems(items):
-    """With `-n`, what uses the machine itself (its cgroups, agents, browsers) stays in one process, one test after the other."""
-    machine = [Path(__file__).parent / name for name in ("kernel", "system", "soak")]
-    for item in items:
-        if any(item.path.is_relative_to(directory) for directory in machine):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+_MACHINE = ("tests/kernel/", "tests/system/", "tests/soak/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `-n`, what uses the machine itself (its cgroups, agents, guests) stays in one process, one test after the other."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - only with -n
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "machine" if nodeid.startswith(_MACHINE) else nodeid.partition("::")[0]
+
+    return Scheduling(config, log)
