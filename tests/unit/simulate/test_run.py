@@ -70,11 +70,15 @@ def test_a_burst_of_a_pod_without_a_queue_is_one():
     assert cycles[-1].truth.bursts == {"default/ls": 1.5}
 
 
-def test_a_batch_pod_without_a_label_is_evicted_only_on_request():
-    short = "name: be, qos: BE, cpu: {constant: 1}, memory: {start: 14Gi}, labelled: false"
+@pytest.mark.parametrize(
+    ("more", "by_default", "on_request"),
+    [("", True, True), (", labelled: false", False, True), (", owner: DaemonSet", False, False), (", critical: true", False, False)],
+)
+def test_a_batch_pod_is_evicted_when_its_label_and_its_owner_allow_it(more, by_default, on_request):
+    short = f"name: be, qos: BE, cpu: {{constant: 1}}, memory: {{start: 14Gi}}{more}"
     loaded = scenario(short, node="{cpus: 4, memory: 15Gi, system_memory: 512Mi}", duration="5s")
-    assert actions(with_agent(loaded), Evict) == []
-    assert actions(with_agent(loaded, Settings(evict_unlabelled=True)), Evict)
+    assert bool(actions(with_agent(loaded), Evict)) is by_default
+    assert bool(actions(with_agent(loaded, Settings(evict_unlabelled=True)), Evict)) is on_request
 
 
 @pytest.mark.parametrize("period", [0.1, 1.0, 10.0])
