@@ -20,9 +20,9 @@ from qosmanager.cli.console import console
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.recording import opened, tell_damages
 from qosmanager.cli.report_page import check_report, follow, write_page
+from qosmanager.cli.screen import span
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
-from qosmanager.documents.quantities import shown_duration
 from qosmanager.views.figures import iso, rounded
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _show(told: Told) -> None:
 def _head(told: Told) -> str:
     observed = told.read.observed
     return (
-        f"{told.path}: {shown_duration(round(observed.seconds))} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
+        f"{told.path}: {span(observed.seconds)} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
         f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s"
     )
 
