@@ -38,10 +38,15 @@ def test_a_reader_that_stops_reading_stops_nobody_and_is_told_what_it_missed():
         assert process.stdout.readline() == b"told\n"  # though the pipe holds some 500 of them
         seen = process.communicate(b"\n", timeout=60)[1].decode().splitlines()
     assert process.returncode == 0
-    lost = next(line for line in seen if "LogLost" in line)
-    count = int(lost.partition("lines=")[2])
-    assert sum("line number=" in line for line in seen) == 5000 - count
+    # Told each time that the writer got through again: once, or more often where it is slow.
+    count = sum(int(line.partition("lines=")[2]) for line in seen if "LogLost" in line)
     assert count > 0
+    written = sum("line number=" in line or "the last one" in line for line in seen)
+    assert written > 1000
+    # Each line is written or counted, once. On a machine so busy that 2 s did not do for what was left, the end itself is missing.
+    assert written + count <= 5001
+    if any("the last one" in line for line in seen):
+        assert written + count == 5001
 
 
 @pytest.mark.parametrize("kind", ["closed", "full", "held"])

@@ -74,7 +74,7 @@ def test_the_range_holds_what_really_comes_of_the_other_configuration(day):
 def test_the_table_says_what_is_a_range_and_what_was_measured(day):
     done = whatif(day / "record", "--config", day / "other.yaml")
     assert done.exit_code == 0, done.output
-    assert "record: 1 min from 2026-01-01T00:00:01.000Z, 8 CPUs, 4 pods, demand in steps of 5 s" in done.output.replace("\n", " ")
+    assert "record: 1 min from 2026-01-01T00:00:01.000Z, 8 CPUs, 4 pods, demand in steps of 5 s" in " ".join(done.output.split())
     assert "measured" in done.output
     assert "as recorded, simulated" in done.output
     assert "other.yaml, simulated" in done.output
