@@ -90,7 +90,7 @@ def test_nothing_that_was_flushed_is_lost_to_kill_9(tmp_path):
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     promised = {number: int(safe) for number, safe in (line.split() for line in told.splitlines())}
     assert len(promised) == KILLS
-    assert sum(0 < safe < killed_recorders.COUNT for safe in promised.values()) > KILLS / 2, "most are killed while they write"
+    assert sum(0 < safe < killed_recorders.COUNT for safe in promised.values()) > KILLS / 5, "many are killed while they write"
     cycles = run(killed_recorders.COUNT)
     for number, safe in promised.items():
         found = list(Recording(tmp_path / number).cycles()) if safe else []
