@@ -47,9 +47,12 @@ class Pace:
         """Tell whether it is due now, and count it as done; the next time is `stretch` times as far away as usual."""
         if now < self._next:
             return False
-        first = self._next == -math.inf
-        following = now + self._period * self._phase if first else self._next + self._period * stretch
-        self._next = following if following > now else now + self._period * stretch
+        if self._next == -math.inf:
+            self._next = now + self._period * self._phase
+            return True
+        step = self._period * stretch
+        # Also after a long stop: what is late together must not stay together.
+        self._next += step * (math.floor((now - self._next) / step) + 1)
         return True
 
     def hasten(self) -> None:

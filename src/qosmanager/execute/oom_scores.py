@@ -83,8 +83,8 @@ class BeOomScores:
             if due is None or due <= now:
                 found += self._look(group, value)
                 # Not all in one cycle: a hundred at once would show. On a grid between the cycles, so that they stay spread.
-                due = now + _PERIOD * (number % 10 + 0.5) / 10 if due is None else due + _PERIOD
-                due = due if due > now else now + _PERIOD
+                rounds = 0 if due is None else (now - due) // _PERIOD + 1
+                due = now + _PERIOD * (number % 10 + 0.5) / 10 if due is None else due + _PERIOD * rounds
             self._due[group] = due
         return receipts + self._write(found)
 

@@ -99,6 +99,7 @@ def test_quiet_cycles_are_flushed_after_a_while_though_no_more_come(start):
     recorder, _ = start(cycles, Bounds(flush=0.2))
     recorder.cycle_done(cycles[0].record, SETTINGS)
     until(lambda: recorder.view().cycles == 1)
+    assert recorder.view().lost == 0
 
 
 def test_a_full_disk_ends_the_recording_with_one_line_and_the_cycles_go_on(start, tmp_path, caplog, node):
