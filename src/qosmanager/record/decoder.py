@@ -59,6 +59,7 @@ class Decoder:
         self._stages: tuple[str, ...] = ()
         self._node: Node | None = None
         self._be_cpus: tuple[int, ...] = ()
+        self._be_shielded = False
         self._settings: Settings | None = None
         self._missing: dict[str, str] = {}
         self._places = Places()
@@ -114,6 +115,7 @@ class Decoder:
             node=replace(self._node, **readings),
             pods=tuple(self._pods),
             be_cpus=self._be_cpus,
+            be_shielded=self._be_shielded,
             time=time,
             node_age=node_age or 0.0,
             paused=bool(paused),
@@ -127,6 +129,14 @@ class Decoder:
         steps, reason = self._thrift
         return OwnUse(cpu=cpu, rss=None if rss is None else int(rss), lag=lag, thrift=steps, reason=reason)
 
+    def _take_node(self, message: Message) -> None:
+        if message.node is not UNSET:
+            self._node = message.node
+        if message.be_cpus is not UNSET:
+            self._be_cpus = message.be_cpus
+        if message.be_shielded is not UNSET:
+            self._be_shielded = message.be_shielded
+
     def _take_declared(self, message: Message) -> None:
         if message.settings is not UNSET:
             self._settings = message.settings
@@ -134,10 +144,7 @@ class Decoder:
             if len(message.stages) > _MOST_STAGES:
                 raise ValueError("too many stages")
             self._stages = message.stages
-        if message.node is not UNSET:
-            self._node = message.node
-        if message.be_cpus is not UNSET:
-            self._be_cpus = message.be_cpus
+        self._take_node(message)
         if message.missing is not UNSET:
             changed = self._missing | message.missing  # None: it is measured again
             self._missing = {name: reason for name, reason in changed.items() if reason is not None}

@@ -59,6 +59,7 @@ class Encoder:
         self._stages: tuple[str, ...] | None = None
         self._node: Node | None = None
         self._be_cpus: tuple[int, ...] | None = None
+        self._be_shielded: bool | None = None
         self._settings: Settings | None = None
         self._after: State | None = None
         self._missing: dict[str, str] = {}
@@ -109,6 +110,8 @@ class Encoder:
             self._node = message.node = node
         if snapshot.be_cpus != self._be_cpus:
             self._be_cpus = message.be_cpus = snapshot.be_cpus
+        if snapshot.be_shielded != self._be_shielded:
+            self._be_shielded = message.be_shielded = snapshot.be_shielded
         if snapshot.missing != self._missing:
             message.missing = _changes(self._missing, snapshot.missing)
             self._missing = snapshot.missing
