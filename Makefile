@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image lint types contracts check bench mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
+.PHONY: run test v2-image lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -47,6 +47,11 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/reaction.py
 	$(BIN)/python benchmarks/record.py
 	$(BIN)/python benchmarks/simulate.py
+
+# Does the agent hold the objective, against the best fixed setting of the kernel? Interleaved pairs on real cgroups (two hours; PAIRS, ARGS).
+PAIRS ?= 10
+bench-slo: $(VENV)/.ready
+	$(BIN)/python benchmarks/slo --pairs $(PAIRS) $(ARGS)
 
 # assess/ and decide/ changed in some 3,400 ways, one at a time: does a test notice? By file, and what is left (half an hour of one core).
 # Its tool has an environment of its own; what has been tried already is not tried again: rm -r mutants to begin anew.

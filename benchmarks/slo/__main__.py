@@ -1,0 +1,138 @@
+"""Does the agent hold the objective, against the best fixed setting of the kernel? Real cgroups, real load, interleaved pairs.
+
+    python benchmarks/slo --pairs 10                      all situations (some two hours)
+    python benchmarks/slo --situation "own limit" --pairs 3
+
+Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores, or before
+which the machine was slower than 0.85 of its calibrated speed, is made again, three times at most, then dropped with its pair. Results go
+to a JSON file as they come (--out); --report only prints the tables of such a file. Needs root and cgroup v1 controllers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__file__).resolve().parent)]
+
+from judge import OBJECTIVE, Runs, is_disturbed, verdict  # noqa: E402
+from load import calibrate  # noqa: E402
+from node import Node  # noqa: E402
+from situations import SITUATIONS, Situation  # noqa: E402
+
+from real_groups import obstacle  # noqa: E402 - found by the path above
+
+AGAIN = 3
+
+
+def measure(situation: Situation, arguments: argparse.Namespace) -> None:
+    pairs, out = arguments.pairs, arguments.out
+    loops = calibrate()
+    chance = random.Random(situation.name)
+    for pair in range(pairs):
+        treatments = [each for each in situation.treatments if arguments.treatment is None or each.name in arguments.treatment]
+        chance.shuffle(treatments)
+        for treatment in treatments:
+            for attempt in range(AGAIN):
+                with Node(situation, treatment, loops, arguments.warm_up) as node:
+                    result = node.run()
+                disturbed = is_disturbed(result.outside, result.speed)
+                print(
+                    f"{situation.name} {pair + 1}/{pairs} {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.0f}/s, "
+                    f"BE {result.be_cores:.2f} cores, outside {result.outside:.2f}, speed {result.speed:.2f}"
+                    + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
+                    + (f" - disturbed, attempt {attempt + 1}" if disturbed else ""),
+                    flush=True,
+                )
+                if not disturbed:
+                    break
+            with out.open("a") as file:
+                file.write(json.dumps(result.plain() | {"pair": pair, "disturbed": disturbed}) + "\n")
+
+
+def report(out: Path) -> None:
+    by_situation: dict[str, list[dict]] = defaultdict(list)
+    for line in out.read_text().splitlines():
+        row = json.loads(line)
+        by_situation[row["situation"]].append(row)
+    for name, rows in by_situation.items():
+        print(f"\n### {name}\n")
+        print(table(rows))
+
+
+def table(rows: list[dict]) -> str:
+    """Markdown: each treatment, and `slo` against it. Pairs in which any run was disturbed are left out."""
+    spoilt = {row["pair"] for row in rows if row["disturbed"]}
+    whole: dict[str, list[dict]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["pair"]):
+        if row["pair"] not in spoilt:
+            whole[row["treatment"]].append(row)
+    count = min((len(each) for each in whole.values()), default=0)
+    if not count:
+        return f"no pair without a disturbed run ({len(spoilt)} left out)"
+    runs = {
+        name: Runs(
+            [row["p99"] for row in each[:count]], [row["work"] for row in each[:count]], sum(row["oom_kills"] for row in each[:count])
+        )
+        for name, each in whole.items()
+    }
+    if "alone" not in runs:
+        return "no run of the service alone, which the objective is made of"
+    objective = OBJECTIVE * statistics.median(runs["alone"].p99)
+    lines = [
+        f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.1f} ms (three times the p99 alone)",
+        "",
+        "| treatment | LS p99 ms (min to max) | BE work/s | BE cores | OOM kills | `slo`: p99 ratio | `slo`: work ratio | `slo` better |",
+        f"|{' --- |' * 8}",
+    ]
+    for name, each in sorted(runs.items(), key=lambda item: _order(item[0])):
+        cores = statistics.median(row["be_cores"] for row in whole[name][:count])
+        cells = [
+            name,
+            f"{statistics.median(each.p99):.1f} ({min(each.p99):.1f} to {max(each.p99):.1f})",
+            f"{statistics.median(each.work):.0f}",
+            f"{cores:.2f}",
+            str(each.kills),
+        ]
+        if name in ("slo", "alone") or "slo" not in runs:
+            cells += ["", "", ""]
+        else:
+            judged = verdict(runs["slo"], each, objective)
+            answer = {True: "yes", False: "no", None: "not clear"}[judged.better]
+            cells += [str(judged.p99), str(judged.work), f"{answer} ({judged.why})"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _order(name: str) -> tuple[int, str]:
+    first = ("alone", "unmanaged")
+    last = ("pressure", "usage", "slo")
+    return (first.index(name), "") if name in first else (10 + last.index(name), "") if name in last else (5, name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--warm-up", type=float, default=4.0, help="seconds at the first load before it is measured")
+    parser.add_argument("--situation", action="append", choices=[each.name for each in SITUATIONS])
+    parser.add_argument("--treatment", action="append", help="only these, by name")
+    parser.add_argument("--out", type=Path, default=Path("build/slo.jsonl"))
+    parser.add_argument("--report", action="store_true", help="only print the tables of what was measured")
+    arguments = parser.parse_args()
+    if not arguments.report:
+        if (reason := obstacle()) is not None:
+            raise SystemExit(reason)
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        for situation in SITUATIONS:
+            if arguments.situation is None or situation.name in arguments.situation:
+                measure(situation, arguments)
+    report(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

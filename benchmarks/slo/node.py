@@ -1,0 +1,300 @@
+"""One run on real cgroups: groups, load, a treatment, and what it came to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import yaml
+from load import Latencies
+
+from real_groups import RealGroups
+
+if TYPE_CHECKING:
+    from situations import Service, Situation, Treatment
+
+LOAD = Path(__file__).with_name("load.py")
+PERIOD = 100_000  # us
+BATCH = "be/job"
+GROWING = "be/grow"
+GROW_STEP, GROW_EVERY = 8 << 20, 0.1
+PATIENCE = 2.0
+LARGEST_SHARES = "262144"
+
+
+@dataclass
+class Result:
+    """One run: milliseconds, batch work in rounds a second, cores. `outside`: CPU of others on the machine, in cores, of which the agent's
+    own is not one. `speed`: how fast the machine was right before, 1 is as calibrated."""
+
+    situation: str
+    treatment: str
+    p50: float
+    p99: float
+    worst: float
+    requests: int
+    work: float
+    be_cores: float
+    outside: float
+    speed: float
+    agent_cores: float = 0.0
+    oom_kills: int = 0
+    evictions: int = 0
+    limits: list[float] = field(default_factory=list)
+
+    def plain(self) -> dict:
+        return asdict(self)
+
+
+class Aside:
+    """The measuring process and the agent stand in a group of their own beside the node's, both with the largest weight that there is: what
+    else runs on the machine takes little from either, and a node that is full does not starve the agent."""
+
+    def __init__(self, groups: RealGroups) -> None:
+        self._directory = Path(groups.kernel.directory("cpu", f"{groups.top}-aside"))
+        self._directory.mkdir()
+        for directory in (self._directory, Path(groups.kernel.directory("cpu", groups.top))):
+            (directory / "cpu.shares").write_text(LARGEST_SHARES)
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        home = next(line.split(":", 2)[2] for line in lines if "cpu" in line.split(":", 2)[1].split(","))
+        self._home = Path(groups.kernel.directory("cpu", home.strip("/"))) / "cgroup.procs"
+        (self._directory / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self) -> None:
+        self._home.write_text(str(os.getpid()))
+        self._directory.rmdir()
+
+
+class Node:
+    """The groups of one run, removed by `close`."""
+
+    def __init__(self, situation: Situation, treatment: Treatment, loops_per_ms: float, warm_up: float) -> None:
+        self.situation, self.treatment = situation, treatment
+        self.warm_up, self.loops = warm_up, loops_per_ms
+        self.cpus = len(os.sched_getaffinity(0))
+        self.groups = RealGroups()
+        self.aside = Aside(self.groups)
+        self.directory = tempfile.TemporaryDirectory(prefix="qosm-slo-")
+        self.here = Path(self.directory.name)
+        self.agent: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.agent is not None and self.agent.poll() is None:
+            self.agent.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.agent.wait(20)
+            self.agent.kill()
+            self.agent.wait()
+        self.groups.remove()
+        self.aside.close()
+        self.directory.cleanup()
+
+    def run(self) -> Result:
+        situation, treatment, groups = self.situation, self.treatment, self.groups
+        if situation.memory:
+            groups.put(groups.top, "memory.limit_in_bytes", str(situation.memory))
+        for service in situation.services:
+            groups.add(service.name)
+            if service.limit:
+                self._quota(service.name, service.limit)
+        for name in ("be", BATCH, GROWING):
+            groups.add(name)
+        self._settle(treatment)
+        speed = self._speed()
+        if treatment.agent is not None:
+            self._start_agent()
+        begin = time.monotonic() + 0.7  # the workers are ready by then
+        measured = begin + self.warm_up
+        end = measured + situation.seconds
+        outs = {service.name: self._serve(service, begin) for service in situation.services}
+        if treatment.batch:
+            self._batch(end, measured + 2)
+        time.sleep(measured - time.monotonic())
+        before = self._look()
+        limits = []
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            limits.append(self._limit())
+        after = self._look()
+        time.sleep(PATIENCE / 4)
+        judged = [path for service in situation.services if service.judged for path in outs[service.name]]
+        self._wait(judged, end + PATIENCE + 3)
+        late = sorted(seconds * 1000 for path in judged for due, seconds in Latencies.read(path) if due >= measured)
+        took = after["time"] - before["time"]
+        spent = {name: (after[name] - before[name]) / took for name in ("machine", "node", "be", "agent", "own", "work")}
+        log = (self.here / "agent.log").read_text() if treatment.agent is not None else ""
+        return Result(
+            situation=situation.name,
+            treatment=treatment.name,
+            p50=late[len(late) // 2],
+            p99=late[min(len(late) - 1, int(len(late) * 0.99))],
+            worst=late[-1],
+            requests=len(late),
+            work=spent["work"],
+            be_cores=spent["be"],
+            outside=max(0.0, spent["machine"] - spent["node"] - spent["agent"] - spent["own"]),
+            speed=speed,
+            agent_cores=spent["agent"],
+            oom_kills=int(after["oom"] - before["oom"]),
+            evictions=log.count("action=evict"),
+            limits=limits[::5],
+        )
+
+    def _settle(self, treatment: Treatment) -> None:
+        groups, parent = self.groups, self.groups.path("be")
+        if treatment.weight:
+            groups.put(parent, "cpu.shares", "2")
+        if treatment.idle:
+            groups.put(parent, "cpu.idle", "1")
+        if treatment.quota is not None:
+            self._quota("be", treatment.quota)
+        if treatment.memory is not None and self.situation.memory:
+            groups.put(parent, "memory.limit_in_bytes", str(int(self.situation.memory * treatment.memory)))
+        if treatment.burst:
+            for service in self.situation.services:
+                if service.limit:
+                    groups.put(groups.path(service.name), "cpu.cfs_burst_us", str(int(service.limit * self.cpus * PERIOD)))
+
+    def _quota(self, name: str, share: float) -> None:
+        self.groups.put(self.groups.path(name), "cpu.cfs_quota_us", str(int(share * self.cpus * PERIOD)))
+
+    def _limit(self) -> float:
+        """Cores that the kernel lets BE use; -1: no limit."""
+        quota = int(self.groups.text(self.groups.path("be"), "cpu.cfs_quota_us"))
+        return -1.0 if quota < 0 else quota / PERIOD
+
+    def _speed(self) -> float:
+        from load import work  # noqa: PLC0415 - the same work as is done in the groups
+
+        tries = []
+        for _ in range(20):
+            began = time.perf_counter()
+            work(int(self.loops))
+            tries.append(time.perf_counter() - began)
+        return 0.001 / sorted(tries)[10]
+
+    def _start(self, group: str, program: str, given: dict) -> None:
+        self.groups.start(group, sys.executable, str(LOAD), program, json.dumps(given))
+
+    def _serve(self, service: Service, begin: float) -> list[Path]:
+        """A worker for each CPU; the warm-up runs at the plan's first share."""
+        plan = [[0.0, service.plan[0][1]], *([second + self.warm_up, share] for second, share in service.plan[1:])]
+        outs = []
+        for number in range(self.cpus):
+            out = self.here / f"{service.name}-{number}"
+            given = {
+                "begin": begin,
+                "plan": plan,
+                "seed": f"{service.name}-{number}",
+                "resident": service.resident // self.cpus,
+                "shape": service.shape,
+                "work": service.work,
+                "loops_per_ms": self.loops,
+                "out": str(out),
+                "patience": PATIENCE,
+            }
+            self._start(service.name, "serve", given)
+            outs.append(out)
+        return outs
+
+    def _batch(self, end: float, grows: float) -> None:
+        jobs = 2 * self.cpus
+        counts = self.here / "counts"
+        counts.write_bytes(bytes(8 * jobs))
+        for place in range(jobs):
+            self._start(BATCH, "batch", {"end": end + 1, "counts": str(counts), "place": place})
+        if self.situation.growing:
+            self._start(GROWING, "grow", {"begin": grows, "end": end + 1, "step": GROW_STEP, "every": GROW_EVERY})
+
+    def _start_agent(self) -> None:
+        treatment, top = self.treatment, self.groups.top
+        assert treatment.agent is not None
+        workloads = []
+        for service in self.situation.services:
+            workload = {
+                "name": service.name,
+                "qos": "LS",
+                "cgroup": f"{top}/{service.name}",
+                "requests": {"cpu": service.request * self.cpus},
+            }
+            if service.limit:
+                workload["limits"] = {"cpu": service.limit * self.cpus}
+            workloads.append(workload)
+        workloads.append({"name": "batch", "qos": "BE", "cgroup": f"{top}/be/*"})
+        (self.here / "workloads.yaml").write_text(yaml.safe_dump({"workloads": workloads}))
+        (self.here / "config.yaml").write_text(yaml.safe_dump({"qosManager": treatment.agent}))
+        with (self.here / "agent.log").open("wb") as log:
+            self.agent = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "qosmanager", "run", "--config", str(self.here / "config.yaml")),
+                    *("--workloads", str(self.here / "workloads.yaml"), "--node-cgroup", top),
+                    *("--state-dir", str(self.here / "state"), "--listen", "off"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 20
+        while "cycle number=" not in (self.here / "agent.log").read_text():
+            if time.monotonic() > deadline or self.agent.poll() is not None:
+                raise SystemExit(f"the agent does not run:\n{(self.here / 'agent.log').read_text()}")
+            time.sleep(0.05)
+
+    def _look(self) -> dict[str, float]:
+        work = 0
+        if self.treatment.batch:
+            counts = (self.here / "counts").read_bytes()
+            work = sum(struct.unpack(f"<{len(counts) // 8}q", counts))
+        return {
+            "time": time.monotonic(),
+            "machine": _machine(),
+            "node": self._used(""),
+            "be": self._used("be"),
+            "agent": _process(self.agent.pid) if self.agent is not None else 0.0,
+            "own": time.process_time(),
+            "work": work,
+            "oom": self._oom_kills(),
+        }
+
+    def _used(self, name: str) -> float:
+        return int(self.groups.text(self.groups.path(name), "cpuacct.usage")) / 1e9
+
+    def _oom_kills(self) -> int:
+        if not self.situation.memory:
+            return 0
+        killed = 0
+        for name in ("", "be", BATCH, GROWING, *(service.name for service in self.situation.services)):
+            with contextlib.suppress(OSError):
+                lines = self.groups.text(self.groups.path(name), "memory.oom_control").splitlines()
+                killed += sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+        return killed
+
+    @staticmethod
+    def _wait(paths: list[Path], deadline: float) -> None:
+        while not all(path.exists() for path in paths):
+            if time.monotonic() > deadline:
+                raise SystemExit("a service did not end: was it killed?")
+            time.sleep(0.05)
+
+
+def _machine() -> float:
+    """CPU seconds that the machine has used: not idle, not waiting for disks."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _process(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")

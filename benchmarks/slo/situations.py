@@ -1,0 +1,134 @@
+"""The situations that are compared, as data: who runs, how much is asked when, and which treatments are tried there.
+
+Shares are of the whole node; a service's workers, one for each CPU, divide them among themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CALM, SURGE = 0.4, 0.7
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Service:
+    """An LS pod. `plan`: [second after the warm-up, share of the node]; `limit`: its own CPU limit as a share of the node."""
+
+    name: str
+    plan: tuple[tuple[float, float], ...]
+    shape: str = "queue"
+    work: float = 0.002  # seconds of CPU a request; for a periodic one the length of a beat
+    request: float = CALM
+    limit: float | None = None
+    resident: int = 0
+    judged: bool = True  # the others only take CPU
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What is done to BE. `weight`, `idle`, `quota` (share of the node), `memory` (share of the node's): fixed settings of the kernel;
+    `burst`: the service's own burst is set to its quota. `agent`: the configuration of an agent that runs."""
+
+    name: str
+    batch: bool = True
+    weight: bool = False
+    idle: bool = False
+    quota: float | None = None
+    memory: float | None = None
+    burst: bool = False
+    agent: dict | None = None
+
+    @property
+    def static(self) -> bool:
+        """A setting of the kernel that a person could have made once."""
+        return self.weight or self.idle or self.quota is not None or self.memory is not None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One comparison. `seconds` are measured, after a warm-up at each plan's first share."""
+
+    name: str
+    about: str
+    services: tuple[Service, ...]
+    treatments: tuple[Treatment, ...]
+    growing: bool = False  # a BE process takes memory until none is left
+    memory: int | None = None  # bytes of the node
+    seconds: float = 12.0
+
+
+def agent(strategy: str, **more: object) -> Treatment:
+    return Treatment(strategy, agent={"cpuSuppress": {"strategy": strategy}, **more})
+
+
+def surging(high: float = SURGE, low: float = CALM) -> tuple[tuple[float, float], ...]:
+    """Calm, a surge, calm again, a second surge."""
+    return ((0, low), (3, high), (6, low), (9, high), (12, 0))
+
+
+ALONE = Treatment("alone", batch=False)
+UNMANAGED = Treatment("unmanaged")
+WEIGHT = Treatment("smallest weight", weight=True)
+IDLE = Treatment("idle", idle=True)
+QUOTAS = tuple(Treatment(f"quota {share:g}", quota=share) for share in (0.15, 0.3, 0.45))
+AGENTS = tuple(agent(strategy) for strategy in ("pressure", "usage", "slo"))
+OFF = {"isolation": {"cpu": "off"}}
+AGENTS_ONLY = tuple(agent(strategy, **OFF) for strategy in ("pressure", "usage", "slo"))
+
+SITUATIONS = (
+    Situation(
+        "contention, queue",
+        "weights work: a service of 2 ms requests at 40 percent of the node, surging to 70",
+        (Service("api", surging()),),
+        (ALONE, UNMANAGED, WEIGHT, IDLE, QUOTAS[1], *AGENTS),
+    ),
+    Situation(
+        "contention, periodic",
+        "weights work: a service that works every 5 ms, 40 percent of the node, surging to 70",
+        (Service("api", surging(), shape="periodic", work=0.005),),
+        (ALONE, UNMANAGED, WEIGHT, IDLE, QUOTAS[1], *AGENTS),
+    ),
+    Situation(
+        "own limit",
+        "the service surges to 70 percent of the node and its own limit is 55",
+        (Service("api", surging(), limit=0.55),),
+        (ALONE, WEIGHT, IDLE, Treatment("idle, kernel burst", idle=True, burst=True), *AGENTS),
+    ),
+    Situation(
+        "no weights",
+        "BE stands beside the service with an equal weight that may not be changed",
+        (Service("api", surging()),),
+        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+    ),
+    Situation(
+        "requests taken",
+        "the same, and the services' requests take the whole node",
+        (Service("api", surging(), request=1.0),),
+        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+    ),
+    Situation(
+        "surge beyond the node",
+        "an equal weight that may not be changed; the service surges to 105 percent of the node",
+        (Service("api", surging(1.05)),),
+        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+    ),
+    Situation(
+        "several services",
+        "a service with a request of half the node, beside one that takes all it can get and asked for a fifth",
+        (
+            Service("api", surging(0.35, 0.2), request=0.5),
+            Service("other", ((0, 1.0), (12, 0)), shape="periodic", work=0.02, request=0.2, judged=False),
+        ),
+        (ALONE, WEIGHT, IDLE, *AGENTS),
+    ),
+    Situation(
+        "memory",
+        "a node of 1 GiB; a BE process takes 80 MB a second until none is left",
+        (Service("api", ((0, CALM), (14, 0)), resident=100 * MIB),),
+        (ALONE, UNMANAGED, WEIGHT, Treatment("weight, memory 0.5", weight=True, memory=0.5), *AGENTS),
+        growing=True,
+        memory=1 << 30,
+        seconds=14.0,
+    ),
+)
