@@ -57,13 +57,15 @@ class LatencyTracker:
 
     def _add(self, workload: Workload, now: float, p99: float) -> None:
         self._history.add_p99(now, p99)
-        trend, median = self.latency.trend, self.latency.median
+        before = self.latency
+        trend, median = before.trend, before.median
         if now >= self._fits_at or median is None:
             self._fits_at = now + FITS
             trend, median = self._fit(workload.slo_p99, now)
-        self._missing.note("latency.p99", "")
-        self._missing.note("latency.median", "")
-        self._missing.note("latency.trend", "" if trend is not None else "no SLO declared")
+        if before.p99 is None or (trend is None) is not (before.trend is None):
+            self._missing.note("latency.p99", "")
+            self._missing.note("latency.median", "")
+            self._missing.note("latency.trend", "" if trend is not None else "no SLO declared")
         self.latency = PodLatency(p99=p99, slo=workload.slo_p99, trend=trend, median=median)
 
     def _fit(self, slo: float | None, now: float) -> tuple[float | None, float | None]:

@@ -7,6 +7,7 @@ In: values with their monotonic time. Out: recent points (5 minutes, one a secon
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from math import ceil, isnan, nan
 
 SECONDS = 300
@@ -18,23 +19,25 @@ HOUR = 3600
 class Recent:
     """The last 5 minutes, at most one point a second: values that fall into one second become their mean."""
 
-    __slots__ = ("_count", "_next", "_times", "_values")
+    __slots__ = ("_count", "_next", "_second", "_times", "_values")
 
     def __init__(self) -> None:
         self._times = array("d")
         self._values = array("d")
         self._next = 0  # where the oldest point lies, once the ring is full
         self._count = 0  # values in the newest point
+        self._second: int | None = None  # that of the newest point
 
     def add(self, time: float, value: float) -> None:
         """Add a value; time never goes back."""
-        newest = self._next - 1
-        if self._times and int(self._times[newest]) == int(time):
+        second = int(time)
+        if second == self._second:
+            newest = self._next - 1
             self._count += 1
             self._times[newest] += (time - self._times[newest]) / self._count
             self._values[newest] += (value - self._values[newest]) / self._count
             return
-        self._count = 1
+        self._second, self._count = second, 1
         if len(self._times) < SECONDS:
             self._times.append(time)
             self._values.append(value)
@@ -48,14 +51,8 @@ class Recent:
         """Return times and values of the points at or after `time`, oldest first."""
         times = self._times[self._next :] + self._times[: self._next] if len(self._times) == SECONDS else self._times
         values = self._values[self._next :] + self._values[: self._next] if len(self._values) == SECONDS else self._values
-        low, high = 0, len(times)
-        while low < high:
-            middle = (low + high) // 2
-            if times[middle] < time:
-                low = middle + 1
-            else:
-                high = middle
-        return times[low:], values[low:]
+        begin = bisect_left(times, time)
+        return times[begin:], values[begin:]
 
     def mean(self, since: float) -> float | None:
         """Return the mean of the points at or after `since`; None: there are none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from qosmanager.collect.conditions import Conditions, Missing, Pace
 from qosmanager.collect.cpu_tracker import CpuTracker
 from qosmanager.collect.latency_tracker import LatencyTracker
@@ -23,6 +25,7 @@ class PodTracker:
     def __init__(self, workload: Workload, readers: GroupReaders, history: PodHistory, missing: Missing, phase: float) -> None:
         """`missing`: where to say what is None; `phase` (above 0, up to 1) spreads the dear readings of many pods over their seconds."""
         self.workload = workload
+        self._declared = _declared(workload)
         self._missing = missing
         self._reader = readers.open(workload.cgroup)
         self._cpu = CpuTracker(workload, self._reader, readers, history, self._missing)
@@ -42,6 +45,7 @@ class PodTracker:
     def adopt(self, workload: Workload) -> None:
         """Take a changed declaration of the same group."""
         self.workload = workload
+        self._declared = _declared(workload)
         self._cpu.adopt(workload)
         self._limits_pace.hasten()
 
@@ -70,20 +74,27 @@ class PodTracker:
             own = self._missing.attempt(("exclusive_cpus",), self._reader.cpuset) or ()
             # A group with all CPUs of the node was given none of its own.
             self._own_cpus = own if len(own) < conditions.cpus else ()
-        return Pod(
-            name=workload.name,
-            qos=workload.qos,
-            namespace=workload.namespace,
-            uid=workload.uid,
-            priority=workload.priority,
-            created=workload.created,
-            critical=workload.critical,
-            terminating=workload.terminating,
-            owner=workload.owner,
-            labelled=workload.labelled,
+        return replace(
+            self._declared,
             exclusive_cpus=workload.exclusive_cpus or self._own_cpus,
             cpu=cpu,
             memory=self._memory.memory,
             latency=self._latency.sample(workload, now, conditions.latencies),
             observed=self._observed.observed,
         )
+
+
+def _declared(workload: Workload) -> Pod:
+    """Return what stays the same from cycle to cycle."""
+    return Pod(
+        name=workload.name,
+        qos=workload.qos,
+        namespace=workload.namespace,
+        uid=workload.uid,
+        priority=workload.priority,
+        created=workload.created,
+        critical=workload.critical,
+        terminating=workload.terminating,
+        owner=workload.owner,
+        labelled=workload.labelled,
+    )

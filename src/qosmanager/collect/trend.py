@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan, sqrt
+from operator import mul
 
 MINIMUM_SPAN = 60.0  # seconds of history before a slope means anything
 LEAK_WINDOW = 10  # minutes
@@ -21,12 +22,9 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
         return 0.0
     middle = sum(times) / count
     mean = sum(values) / count
-    squares = products = spread = 0.0
-    for time, value in zip(times, values, strict=True):
-        away, off = time - middle, value - mean
-        squares += away * away
-        products += away * off
-        spread += off * off
+    aways = [time - middle for time in times]
+    offs = [value - mean for value in values]
+    squares, products, spread = (sum(map(mul, *pair)) for pair in ((aways, aways), (aways, offs), (offs, offs)))
     rate = products / squares
     # Rounding can leave the residual of a perfect line a little below zero.
     error = sqrt(max(0.0, spread - rate * products) / (count - 2) / squares)

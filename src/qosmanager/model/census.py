@@ -7,6 +7,8 @@ from msgspec import Struct
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Pod, Snapshot
 
+_LAST_DIGIT = 1e-9  # above it rounding changes nothing, and costs; there are hundreds of comparisons in a cycle
+
 
 class Census(Struct, frozen=True, kw_only=True):
     """Sums are in cores over measured pods only; `unmeasured` names the pods (but SYSTEM ones) whose usage is unknown."""
@@ -60,9 +62,11 @@ def demand(pod: Pod, granted: float | None) -> float | None:
 
 def is_above(value: float, bound: float) -> bool:
     """Compare as the specification does: after rounding to 9 digits (section 4)."""
-    return round(value - bound, 9) > 0
+    more = value - bound
+    return more > _LAST_DIGIT or (more > 0 and round(more, 9) > 0)
 
 
 def is_at_least(value: float, bound: float) -> bool:
     """Compare as the specification does: after rounding to 9 digits (section 4)."""
-    return round(value - bound, 9) >= 0
+    more = value - bound
+    return more >= 0 or round(more, 9) >= 0

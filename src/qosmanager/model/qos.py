@@ -16,7 +16,8 @@ class QoS(Enum):
     SYSTEM = "SYSTEM"
 
 
-LATENCY_SENSITIVE = frozenset({QoS.LSE, QoS.LSR, QoS.LS})
+# A tuple finds by identity; a set would have Python code make the hash of a member, for every pod of every cycle.
+LATENCY_SENSITIVE = (QoS.LS, QoS.LSR, QoS.LSE)
 
 
 def is_latency_sensitive(qos: QoS) -> bool:
