@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,6 +31,43 @@ class Pauses(Protocol):
     """Whether a person has paused the agent (section 2); asked once a cycle, so it must be cheap."""
 
     def current(self) -> Pause | None: ...
+
+
+class Jump(Struct, frozen=True, kw_only=True):
+    """What cannot wait for the next cycle: the pods (keys) whose stall jumped, and the figures behind it."""
+
+    pods: tuple[str, ...]
+    reason: str
+
+
+class AlarmCost(Struct, frozen=True, kw_only=True):
+    """What listening has cost so far: `reads` of stall files, `seconds` of CPU."""
+
+    reads: int = 0
+    seconds: float = 0.0
+
+
+class Alarm(Protocol):
+    """Waits between cycles with an ear on the groups of the services."""
+
+    def watch(self, groups: Mapping[str, str], interval: float) -> str:
+        """Listen to these groups (by pod key) from now on, looking each `interval` seconds. Returns how, for people; raises
+        CannotListenError when none can be listened to."""
+
+    def wait(self, seconds: float) -> Jump | None:
+        """Wait so long at most, and return at once with what woke it; None: the time is over, or `wake` was called."""
+
+    def wake(self) -> None:
+        """End the wait that is going on, or else the next one, at once; from any thread or signal handler."""
+
+    def cost(self) -> AlarmCost: ...
+
+    def cpu_seconds(self) -> float:
+        """CPU that the calling thread has used so far."""
+
+
+class CannotListenError(Exception):
+    """No group can be listened to; the text says why."""
 
 
 class OwnMeter(Protocol):
@@ -93,6 +131,7 @@ class JournalEntry(Struct, frozen=True, kw_only=True):
     original: str
     written: tuple[str, ...]
     pod: str | None = None  # key of the LS pod whose burst it is; None: it holds BE
+    protects: bool = False  # a standing property of the LS pod, or (pod None) of a group above LS pods: neither a burst nor BE's
 
 
 class OomEntry(Struct, frozen=True, kw_only=True):

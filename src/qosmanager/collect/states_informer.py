@@ -20,7 +20,8 @@ RESCAN = 10.0  # seconds
 
 
 class Residents(Struct, frozen=True, kw_only=True):
-    """Who runs here. `be_parent` is the one group that holds all BE and nothing else, `kubelet_owned` says whose it is.
+    """Who runs here. `be_parent` is the one group that holds all BE and nothing else, `kubelet_owned` says whose it is; `kubelet_pods`
+    are the pods' groups whose files kubelet writes.
 
     `kubelet_cpusets` is the group below which kubelet writes cpusets itself, if there is one. `problems` tells what of the declarations
     could not be followed, for people.
@@ -29,6 +30,7 @@ class Residents(Struct, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...] = ()
     be_parent: str | None = None
     kubelet_owned: bool = False
+    kubelet_pods: frozenset[str] = frozenset()
     kubelet_cpusets: str | None = None
     problems: tuple[str, ...] = ()
 
@@ -169,6 +171,7 @@ class StatesInformer:
             workloads=workloads,
             be_parent=be_parent,
             kubelet_owned=be_parent is not None and any(source.owns(be_parent) for source in self._sources),
+            kubelet_pods=frozenset(each.cgroup for each in workloads if any(source.owns(each.cgroup) for source in self._sources)),
             kubelet_cpusets=next((source.writes_cpusets_below for source in self._sources if source.writes_cpusets_below), None),
             problems=tuple(map(plain, (*claims.problems, *self._problems()))),
         )

@@ -33,10 +33,11 @@ EvictThreshold = Annotated[float, _meta("percent", "the plugin acts above this s
 
 
 class Strategy(Enum):
-    """How CPUSuppress computes its target: from LS requests and the level, or from a node utilisation."""
+    """How CPUSuppress computes its limit: from LS requests and the level, from a node utilisation, or from how the LS pods fare."""
 
     PRESSURE = "pressure"
     USAGE = "usage"
+    SLO = "slo"
 
 
 class Policy(Enum):
@@ -58,6 +59,22 @@ class VictimOrder(Enum):
 
     RSS = "rss"
     PRIORITY = "priority"
+
+
+class CpuIsolation(Enum):
+    """How the kernel puts BE behind all others for CPU: `auto` is what was measured to serve best, today the smallest weight."""
+
+    AUTO = "auto"
+    IDLE = "idle"
+    WEIGHT = "weight"
+    OFF = "off"
+
+
+class Switch(Enum):
+    """Whether the agent uses a knob of the kernel where there is one."""
+
+    AUTO = "auto"
+    OFF = "off"
 
 
 class Thresholds(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -114,6 +131,17 @@ class SuppressRatio(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
         return (self.low, self.medium, self.high, self.critical, self.emergency)[level.rank]
 
 
+class IsolationSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What NodeQOSResource keeps in the kernel, whatever a cycle decides."""
+
+    cpu: Annotated[CpuIsolation, _meta("", "BE behind all others: auto and weight: the smallest weight; idle: cpu.idle; off: neither")] = (
+        CpuIsolation.AUTO
+    )
+    services: Annotated[Switch, _meta("", "LS groups of workload files: a weight by request, and a kernel burst of one limit")] = Switch.OFF
+    memory: Annotated[Switch, _meta("", "v2: memory.low for LS by request; memory.high for BE while memory is short")] = Switch.OFF
+    io: Annotated[Switch, _meta("", "the smallest I/O weight for BE; a limit in bytes/s while I/O is at level HIGH or worse")] = Switch.OFF
+
+
 class NodeQosResourceSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """NodeQOSResource."""
 
@@ -143,9 +171,10 @@ class CpuSuppressSettings(Struct, frozen=True, kw_only=True, rename="camel", for
 
     mode: Annotated[Mode, _meta("", "off, observe or enforce")] = Mode.ENFORCE
     suppress_ratio: SuppressRatio = SuppressRatio()
-    strategy: Annotated[Strategy, _meta("", "pressure: from LS requests and the level; usage: towards targetUtilization")] = (
-        Strategy.PRESSURE
-    )
+    strategy: Annotated[
+        Strategy,
+        _meta("", "pressure: from LS requests and the level; usage: towards targetUtilization; slo: all that LS pods do not suffer from"),
+    ] = Strategy.PRESSURE
     target_utilization: Annotated[float, _meta("ratio", "node utilisation aimed at by strategy usage", 0.1, 1)] = 0.65
     policy: Annotated[Policy, _meta("", "cfsQuota: a quota; cpuset: whole CPUs")] = Policy.CFS_QUOTA
     min_cores: Annotated[float, _meta("cores", "BE never gets less", 0.01, 8)] = 0.1
@@ -174,6 +203,14 @@ class MemoryEvictSettings(Struct, frozen=True, kw_only=True, rename="camel", for
     order: Annotated[VictimOrder, _meta("", "rss: largest first; priority: lowest priority first")] = VictimOrder.RSS
 
 
+class FastPathSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Cycles before their turn, when the stall of a service jumps."""
+
+    enabled: Annotated[bool, _meta("", "read the services' stalls between cycles, and run one at once when one jumps")] = True
+    interval: Annotated[float, _meta("duration", "time between two reads", 0.02, 1)] = 0.1
+    max_per_second: Annotated[int, _meta("number", "cycles before their turn, at most", 1, 10)] = 5
+
+
 class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """All of `qosManager:`."""
 
@@ -188,12 +225,14 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     ] = 0.25
     evict_unlabelled: Annotated[bool, _meta("", "evict BestEffort pods without a QoS label too")] = False
     system_reserved: SystemReserved = SystemReserved()
+    fast_path: FastPathSettings = FastPathSettings()
     cpu_burst: CpuBurstSettings = CpuBurstSettings()
     cpu_suppress: CpuSuppressSettings = CpuSuppressSettings()
     cpu_evict: CpuEvictSettings = CpuEvictSettings()
     memory_evict: MemoryEvictSettings = MemoryEvictSettings()
     node_qos_resource: NodeQosResourceSettings = field(default=NodeQosResourceSettings(), name="nodeQOSResource")
     system_qos_resource: SystemQosResourceSettings = field(default=SystemQosResourceSettings(), name="systemQOSResource")
+    isolation: IsolationSettings = IsolationSettings()
     plugins: Annotated[tuple[Plugin, ...], _meta("", "plugins that run; the order is always that of the specification")] = tuple(Plugin)
 
     def mode(self, plugin: Plugin) -> Mode:
@@ -202,10 +241,16 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
 
     def observing(self) -> Settings:
         """Return the same with every plugin that acts only observing: a dry run decides on what is in force, which is nothing of its own
-        (section 9). The two that only count resources go on as they are."""
+        (section 9). The two that only count resources go on as they are; nothing waits for what their knobs would bring."""
         acting = ("cpu_burst", "cpu_suppress", "cpu_evict", "memory_evict")
         parts = {name: getattr(self, name) for name in acting}
-        return replace(self, **{name: replace(part, mode=Mode.OBSERVE) for name, part in parts.items() if part.mode is Mode.ENFORCE})
+        observed = {name: replace(part, mode=Mode.OBSERVE) for name, part in parts.items() if part.mode is Mode.ENFORCE}
+        return replace(self, isolation=replace(self.isolation, memory=Switch.OFF, io=Switch.OFF), **observed)
+
+    @property
+    def leaves_be_out(self) -> bool:
+        """Whether what BE uses is no pressure: it makes way by its limit, which follows the LS pods themselves (sections 4 and 13)."""
+        return self.cpu_suppress.strategy is not Strategy.PRESSURE and self.mode(Plugin.CPU_SUPPRESS) is not Mode.OFF
 
     @property
     def stale_after(self) -> float:

@@ -17,7 +17,7 @@ from qosmanager.documents.reader import Checks, Grammar, Reader, Rules, join
 from qosmanager.documents.tree import parse
 from qosmanager.model.qos import Plugin
 from qosmanager.model.snapshot import CpuId, Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
-from qosmanager.model.state import Bucket, Burst, Moment, Pending, State, Watch
+from qosmanager.model.state import Bucket, Burst, IoHold, Moment, Pending, Squeeze, State, Watch
 
 NOT_GIVEN = "not in the document"
 
@@ -67,6 +67,8 @@ _RULES: Rules = {
     Bucket: {"start": _TIME, "count": _AMOUNT},
     Pending: {"since": _TIME, "cpu": _CORES, "memory": _BYTES},
     Watch: {"since": _TIME},
+    Squeeze: {**dict.fromkeys(("high", "available"), _BYTES), **dict.fromkeys(("moved", "gained", "calm_since"), _TIME)},
+    IoHold: {**dict.fromkeys(("limit", "own"), _BYTES), "moved": _TIME},
 }
 
 # A claim that is absent was not made, and an identity that is absent is not there: neither is a reading that failed.

@@ -92,13 +92,38 @@ class PluginFailure(Struct, frozen=True):
     error: str
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """Standing properties, kept by the executor and no actions of a plan: BE at the smallest weight, BE processes first to be
-    killed by the kernel, and the CPUs that no BE cpuset may hold."""
+class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Standing properties, kept by the executor and no actions of a plan: BE at the smallest weight or idle, BE processes first to be
+    killed by the kernel, the CPUs that no BE cpuset may hold; and what `isolation` adds."""
 
     be_weight: bool = False
     oom_score_adj: int | None = None
     exclusive_cpus: tuple[int, ...] = ()
+    be_idle: bool = False  # instead of the weight, where the kernel has it
+    services: bool = False  # LS groups have a weight by request and a kernel burst of one limit
+    memory_low: bool = False  # LS groups keep memory up to their request
+    be_memory_high: int | None = None  # bytes that BE may hold before the kernel takes some back; None: no bound
+    be_io_weight: bool = False
+    be_io_limit: int | None = None  # bytes/s, of each device and direction; None: no limit
+
+
+class KnobState(Enum):
+    """How a knob of the kernel stands: in force; nothing to do for it now; refused by the kernel or left to somebody else; not on this
+    machine or for this layout; switched off."""
+
+    IN_FORCE = "in force"
+    WAITING = "waiting"
+    REFUSED = "refused"
+    IMPOSSIBLE = "not possible"
+    OFF = "off"
+
+
+class Knob(Struct, frozen=True):
+    """One standing property as it stands in the kernel, and why."""
+
+    name: str
+    state: KnobState
+    detail: str
 
 
 class Resources(Struct, frozen=True, kw_only=True):

@@ -133,14 +133,16 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     `time` is seconds on a clock that never jumps (in a document: epoch seconds); None: ages and cooldowns count as over.
     `be_cpus` are the CPUs that BE's groups may have, sets of our own left aside; empty: not known, any of the node's. `be_shielded`: the
-    kernel itself puts BE behind all others (its group has the smallest weight, or is idle, among its siblings). `node_age` is how old the
-    node's sample is. `missing` maps a reading ("node.io_psi_some", "pods.shop/api.cpu.wait") to the reason why it is None.
+    kernel itself puts BE behind all others (its group has the smallest weight, or is idle, among its siblings). `be_memory`: bytes
+    that the group of all BE holds, page cache and all (v2; read while `isolation.memory` is on). `node_age` is how old the node's sample is.
+    `missing` maps a reading ("node.io_psi_some", "pods.shop/api.cpu.wait") to the reason why it is None.
     """
 
     node: Node
     pods: tuple[Pod, ...] = ()
     be_cpus: tuple[int, ...] = ()
     be_shielded: bool = False
+    be_memory: int | None = None
     time: float | None = None
     node_age: float = 0.0
     paused: bool = False

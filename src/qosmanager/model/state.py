@@ -33,10 +33,10 @@ class Moment(Struct, frozen=True, kw_only=True):
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
-    """A slice of the smoothing window: sums of the scores and how many cycles they hold."""
+    """A slice of the smoothing window: sums of the scores and how many cycles they hold; one that came early counts for less than one."""
 
     start: float
-    count: int
+    count: float
     cpu: float
     memory: float
 
@@ -62,6 +62,45 @@ class Watch(Struct, frozen=True, kw_only=True):
     value: float | None = None
     before: float | None = None
     pending: bool = False  # reported as pending already
+
+
+class Squeeze(Struct, frozen=True, kw_only=True):
+    """BE's memory.high in force, in bytes. `available`: the most that the node had available since; `gained`: when that last rose."""
+
+    high: int
+    moved: float
+    available: int
+    gained: float
+    calm_since: float | None = None
+
+
+class IoHold(Struct, frozen=True, kw_only=True):
+    """BE's I/O limit in force, in bytes/s of each device and direction. `own`: what BE moved when it began."""
+
+    limit: int
+    own: int
+    moved: float
+
+
+class Objective(Struct, frozen=True, kw_only=True):
+    """What strategy `slo` has learned (section 13). `calm`: LS pod -> the share of its running time that it waits when BE is not in its way.
+
+    `wanted`: the LS pods' demand, in cores, that BE leaves room for: up at once, down slowly; `margin`: cores by which demand was seen to
+    rise above that within a cycle. `ceiling`: cores at which BE was in the way last, as of `fell`. `severity`: how much the LS pods suffered
+    when the limit began to fall for them (0.5: half above what they bear); None: it has not.
+    """
+
+    calm: dict[str, float] = {}
+    wanted: float | None = None
+    margin: float | None = None
+    suffering_since: float | None = None
+    fell: float | None = None  # when the limit last fell
+    ceiling: float | None = None
+    severity: float | None = None
+    relapses: float = 0.0  # falls soon after a rise; halved every five minutes
+    futile: int = 0  # falls after which nothing was better
+    borne_until: float | None = None  # until then nothing falls for a suffering of at most `borne`
+    borne: float = 0.0
 
 
 class State(Struct, frozen=True, kw_only=True):
@@ -93,3 +132,6 @@ class State(Struct, frozen=True, kw_only=True):
     oscillating: bool = False
     floor_since: float | None = None  # BE held at minCores since
     watches: tuple[Watch, ...] = ()
+    objective: Objective = Objective()
+    be_memory: Squeeze | None = None
+    be_io: IoHold | None = None

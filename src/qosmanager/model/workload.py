@@ -110,4 +110,5 @@ class Placement(Struct, frozen=True, kw_only=True):
     be_parent: str | None = None
     throttled: dict[str, float] = {}  # container cgroup -> throttled ratio
     kubelet_owned: bool = False  # be_parent is kubelet's: cpu.idle must never be put on it
+    kubelet_pods: frozenset[str] = frozenset()  # groups of pods whose files kubelet writes
     kubelet_cpusets: str | None = None  # below this group kubelet's static CPU policy writes cpusets itself; None: nowhere

@@ -60,6 +60,7 @@ class Decoder:
         self._node: Node | None = None
         self._be_cpus: tuple[int, ...] = ()
         self._be_shielded = False
+        self._be_memory: int | None = None
         self._settings: Settings | None = None
         self._missing: dict[str, str] = {}
         self._places = Places()
@@ -116,6 +117,7 @@ class Decoder:
             pods=tuple(self._pods),
             be_cpus=self._be_cpus,
             be_shielded=self._be_shielded,
+            be_memory=self._be_memory,
             time=time,
             node_age=node_age or 0.0,
             paused=bool(paused),
@@ -136,6 +138,8 @@ class Decoder:
             self._be_cpus = message.be_cpus
         if message.be_shielded is not UNSET:
             self._be_shielded = message.be_shielded
+        if message.be_memory is not UNSET:
+            self._be_memory = message.be_memory
 
     def _take_declared(self, message: Message) -> None:
         if message.settings is not UNSET:

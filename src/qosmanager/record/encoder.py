@@ -60,6 +60,7 @@ class Encoder:
         self._node: Node | None = None
         self._be_cpus: tuple[int, ...] | None = None
         self._be_shielded: bool | None = None
+        self._be_memory: int | None = None
         self._settings: Settings | None = None
         self._after: State | None = None
         self._missing: dict[str, str] = {}
@@ -112,6 +113,8 @@ class Encoder:
             self._be_cpus = message.be_cpus = snapshot.be_cpus
         if snapshot.be_shielded != self._be_shielded:
             self._be_shielded = message.be_shielded = snapshot.be_shielded
+        if snapshot.be_memory != self._be_memory:
+            self._be_memory = message.be_memory = snapshot.be_memory
         if snapshot.missing != self._missing:
             message.missing = _changes(self._missing, snapshot.missing)
             self._missing = snapshot.missing

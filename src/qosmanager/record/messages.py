@@ -61,6 +61,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     roster: Roster | UnsetType = UNSET
     be_cpus: tuple[int, ...] | UnsetType = UNSET
     be_shielded: bool | UnsetType = UNSET
+    be_memory: int | UnsetType | None = UNSET
     missing: dict[str, str | None] | UnsetType = UNSET  # what changed; None: measured again
     places: Places | UnsetType = UNSET
     pause: Pause | UnsetType | None = UNSET
