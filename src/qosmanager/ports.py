@@ -51,8 +51,8 @@ class Alarm(Protocol):
     """Waits between cycles with an ear on the groups of the services."""
 
     def watch(self, groups: Mapping[str, str], interval: float) -> str:
-        """Listen to these groups (by pod key) from now on, looking each `interval` seconds. Returns how, for people; raises
-        CannotListenError when none can be listened to."""
+        """Listen to these groups (by pod key) from now on, looking each `interval` seconds; to none where there are none. Returns how, for
+        people; raises CannotListenError when none of them can be listened to."""
 
     def wait(self, seconds: float) -> Jump | None:
         """Wait so long at most, and return at once with what woke it; None: the time is over, or `wake` was called."""

@@ -37,6 +37,7 @@ from qosmanager.cli.signals import Signals
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
 from qosmanager.engine.cycle import Edge
+from qosmanager.engine.fast_path import Ways
 from qosmanager.engine.runner import Listener, Runner
 from qosmanager.engine.thrift import Thrift
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
@@ -46,6 +47,7 @@ from qosmanager.linux.memory_lock import lock_memory
 from qosmanager.linux.own_meter import ProcessMeter
 from qosmanager.linux.pause_file import PauseFile
 from qosmanager.linux.service_manager import ServiceManager
+from qosmanager.linux.stall_alarm import StallAlarm
 from qosmanager.model.state import State
 from qosmanager.ports import JournalError
 from qosmanager.views.beside import Beside
@@ -167,6 +169,7 @@ class Wired(Struct, frozen=True):
     renew: Callable[[], bool]
     tape: Tape | None
     shadow: Settings | None
+    alarm: StallAlarm
 
     def listened(self, behind: Listener, stack: ExitStack) -> Listener:
         """Put the recorder, if there is one, before a listener: nothing that fails there may hide a cycle from it."""
@@ -197,7 +200,9 @@ def serve(options: Options, stack: ExitStack) -> None:
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
     edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
-    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow)
+    alarm = StallAlarm(hands.hierarchies)
+    stack.callback(alarm.close)
+    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow, alarm)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -272,7 +277,9 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     stack.callback(manager.close)
     listener = Supervised(_audited(options, Reporter(board), stack), manager)
     shadowed = _shadowed(options, wired, listener)
-    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(shadowed or listener, stack))
+    readings = wired.measured.readings
+    ways = Ways(wired.alarm, lambda: readings.placement, readings.hurry)
+    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(shadowed or listener, stack), ways)
 
     def use(fresh: Settings) -> None:
         wired.measured.use_settings(fresh)
@@ -281,7 +288,9 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     reloader = Reloader(options.sources, board, use, wired.measured.use_rules, listener.reloading)
     reloader.use_shadow = None if shadowed is None else shadowed.use
     tape = wired.tape
-    board.show(lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None))
+    board.show(
+        lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None, fast_path=runner.fast_path)
+    )
     _LOG.info(
         pairs(
             "Started", version=qosmanager.__version__, pid=os.getpid(), http=url or "off", dry_run=options.dry_run, on_stop=options.on_stop

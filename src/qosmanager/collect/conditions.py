@@ -18,7 +18,7 @@ OwnLimit = Callable[[str], float | None]
 
 class Conditions(Struct, frozen=True, kw_only=True):
     """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's; `thrift`:
-    how many of `own_use.STEPS` are in force."""
+    how many of `own_use.STEPS` are in force; `hurried`: keys of the pods for whose sake this cycle comes early."""
 
     wall: float
     cpus: float
@@ -28,6 +28,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
     own_limit: OwnLimit
     latencies: Latencies
     thrift: int = 0
+    hurried: frozenset[str] = frozenset()
 
 
 class Pace:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace, why
 from qosmanager.collect.metric_cache import PodHistory
-from qosmanager.collect.rates import ABSURD, FIRST, GAP, MOST_CORES, RESET, ThrottleWindow, rise
+from qosmanager.collect.rates import ABSURD, FIRST, GAP, LEAST, MOST_CORES, RESET, ThrottleWindow, Trail
 from qosmanager.collect.readings import GroupGoneError, GroupReader, GroupReaders
 from qosmanager.model.qos import is_latency_sensitive
 from qosmanager.model.snapshot import PodCpu
@@ -15,6 +16,13 @@ from qosmanager.model.workload import Workload
 MEAN = 300.0
 STALL = 2.0  # seconds between two questions to a group that has told no pressure
 SAME_LIMIT = 0.01  # the kernel keeps microseconds: a declared limit this close to its own is the same one, told exactly
+
+
+class Over(NamedTuple):
+    """What time a rate is taken over, in seconds: at least `least` where the cycles are shorter, never across more than `gap`."""
+
+    least: float
+    gap: float
 
 
 class ContainerTracker:
@@ -63,8 +71,8 @@ class CpuTracker:
         self._missing = missing
         self._reader = reader
         self._containers: list[ContainerTracker] = []
-        self._last: tuple[float, float] | None = None  # time, CPU time
-        self._last_stall: tuple[float, float] | None = None  # time, stalled time
+        self._used: Trail[float] = Trail()  # CPU time
+        self._stalled: Trail[float] = Trail()
         self._stall_pace = Pace(STALL, 1.0)
         self._waiting: float | None = None
         self._window = ThrottleWindow()
@@ -90,9 +98,11 @@ class CpuTracker:
 
     def sample(self, conditions: Conditions, throttled: dict[str, float], *, now: float, dear: bool) -> PodCpu:
         """Measure at `now`, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
-        usage, ratio = self._usage(now, conditions.gap)
+        # What made a cycle come early is looked at since the cycle before; of the others so short a time would be noise.
+        over = Over(0.0 if conditions.hurried and self._workload.key in conditions.hurried else LEAST, conditions.gap)
+        usage, ratio = self._usage(now, over)
         if dear or self._hurried:
-            self._waiting = self._wait(now, conditions.gap, usage, dear)
+            self._waiting = self._wait(now, over, usage, dear)
         for container in self._containers:
             try:
                 if dear:
@@ -120,41 +130,40 @@ class CpuTracker:
             throttled=ratio,
         )
 
-    def _usage(self, now: float, gap: float) -> tuple[float | None, float | None]:
+    def _usage(self, now: float, over: Over) -> tuple[float | None, float | None]:
         """Return usage in cores and the throttled ratio of the pod's own group."""
         try:
             counters = self._reader.cpu()
         except (OSError, ValueError) as error:
-            self._last = None
+            self._used.clear()
             self._missing.note("cpu.usage", why(error))
             self._missing.note("cpu.throttled", why(error))
             return None, None
-        before, self._last = self._last, (now, counters.usage)
-        usage, reason = _rate(before, self._last, gap)
+        usage, reason = _rate(self._used, now, counters.usage, over)
         if usage is not None and usage > MOST_CORES:
             usage, reason = None, ABSURD
         self._missing.note("cpu.usage", reason)
         if counters.periods is None or counters.throttled is None:
             self._missing.note("cpu.throttled", "the group has no cpu controller")
             return usage, None
-        ratio = self._window.add(now, counters.periods, counters.throttled, gap)
+        ratio = self._window.add(now, counters.periods, counters.throttled, over.gap)
         self._missing.note("cpu.throttled", "" if ratio is not None else FIRST)
         return usage, ratio
 
-    def _wait(self, now: float, gap: float, usage: float | None, dear: bool) -> float | None:
+    def _wait(self, now: float, over: Over, usage: float | None, dear: bool) -> float | None:
         """Return the CPU that the pod waits for, in cores: its own group's stall rate x its usage."""
-        if self._last_stall is None and not dear and not self._stall_pace.due(now):
+        if self._stalled.newest is None and not dear and not self._stall_pace.due(now):
             return None  # a group without pressure is asked again only now and then
         try:
             stall = self._reader.cpu_stall()
         except (OSError, ValueError) as error:
-            self._last_stall = self.stall_average = None
+            self._stalled.clear()
+            self.stall_average = None
             self._missing.note("cpu.wait", why(error))
             self._missing.note("observed.cpu_psi_some", why(error))
             return None
         self.stall_average = stall.avg10
-        before, self._last_stall = self._last_stall, (now, stall.total)
-        stalled, reason = _rate(before, self._last_stall, gap)
+        stalled, reason = _rate(self._stalled, now, stall.total, over)
         if stalled is not None and usage is None:
             reason = "the pod's usage is not known"
         self._missing.note("cpu.wait", reason)
@@ -197,12 +206,14 @@ class CpuTracker:
             container.close()
 
 
-def _rate(before: tuple[float, float] | None, now: tuple[float, float], gap: float) -> tuple[float | None, str]:
-    """Return the rise per second between two (time, counter), or None and why there is none."""
-    if before is None:
+def _rate(trail: Trail[float], now: float, counter: float, over: Over) -> tuple[float | None, str]:
+    """Keep a counter, and return its rise per second, or None and why there is none."""
+    newest, begin = trail.newest, trail.begin(now, over.least)
+    if newest is not None and (counter < newest[1] or now - newest[0] > over.gap):
+        trail.clear()
+    trail.add(now, counter)
+    if newest is None or begin is None:
         return None, FIRST
-    elapsed = now[0] - before[0]
-    if not 0 < elapsed <= gap:
+    if not 0 < now - newest[0] <= over.gap:
         return None, GAP
-    risen = rise(now[1], before[1])
-    return (None, RESET) if risen is None else (risen / elapsed, "")
+    return (None, RESET) if counter < newest[1] else ((counter - begin[1]) / (now - begin[0]), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from qosmanager.collect.rates import FIRST, GAP, rise
+from qosmanager.collect.rates import FIRST, GAP, LEAST, Trail, rise
 from qosmanager.collect.readings import NodeCounters, NodeReader
 from qosmanager.model.snapshot import Node
 
@@ -17,7 +17,7 @@ class NodeTracker:
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
-        self._before: tuple[float, NodeCounters] | None = None
+        self._trail: Trail[NodeCounters] = Trail()
         self.node: Node | None = None
         self.sampled: float | None = None  # monotonic time of the sample in `node`
         self.missing: dict[str, str] = {}
@@ -31,14 +31,16 @@ class NodeTracker:
             self.failure = f"the node cannot be read: {error}"
             return False
         self.failure = ""
-        before, self._before = self._before, (now, counters)
+        newest, begin = self._trail.newest, self._trail.begin(now, LEAST)
         self.missing = {f"node.{name}": reason for name, reason in counters.missing.items()}
         rates: dict[str, float | None] = {}
-        if before is None or now - before[0] > gap or now <= before[0]:
-            self._note(RATES, FIRST if before is None else GAP)
+        if newest is None or begin is None or now - newest[0] > gap or now <= newest[0]:
+            self._note(RATES, FIRST if newest is None else GAP)
+            self._trail.clear()
         else:
-            rates = node_rates(before[1], counters, now - before[0])
+            rates = node_rates(begin[1], counters, now - begin[0])
             self._note(tuple(name for name, rate in rates.items() if rate is None), NO_RISE)
+        self._trail.add(now, counters)
         node = Node(
             cpus=counters.cpus,
             topology=counters.topology,

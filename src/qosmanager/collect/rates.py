@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Generic, TypeVar
 
+LEAST = 0.5  # seconds: what one pod or the node does in less than this says little of what it goes on doing
 WINDOW = 0.95  # seconds: a throttling window holds at least this, and at least two samples, however short the cycle
 FIRST = "a rate needs two samples"
 RESET = "the counter began anew"
 ABSURD = "the counter rose faster than any machine counts"
 MOST_CORES = 8192.0  # the most CPUs that a Linux kernel can have
 GAP = "a rate across a gap in measuring says nothing about now"
+T = TypeVar("T")
 
 
 def rise(now: float | None, before: float | None) -> float | None:
@@ -17,6 +20,41 @@ def rise(now: float | None, before: float | None) -> float | None:
     if now is None or before is None or now < before:
         return None
     return now - before
+
+
+class Trail(Generic[T]):
+    """The last readings of a source: as many as are needed for a rate over at least half a second, however short the cycles."""
+
+    __slots__ = ("_past",)
+
+    def __init__(self) -> None:
+        self._past: list[tuple[float, T]] = []
+
+    @property
+    def newest(self) -> tuple[float, T] | None:
+        """The last reading and its time."""
+        return self._past[-1] if self._past else None
+
+    def begin(self, now: float, least: float) -> tuple[float, T] | None:
+        """Return the newest reading that is `least` seconds old, else the oldest; None: there is none."""
+        past = self._past
+        if not past:
+            return None
+        for reading in reversed(past):
+            if now - reading[0] >= least:
+                return reading
+        return past[0]
+
+    def add(self, now: float, reading: T) -> None:
+        """Keep a reading; those that no rate begins at any more are dropped."""
+        past = self._past
+        while len(past) > 1 and now - past[1][0] >= LEAST:
+            del past[0]
+        past.append((now, reading))
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._past.clear()
 
 
 class ThrottleWindow:

@@ -60,9 +60,11 @@ class Sampler:
         self._trends = Trends()
         self._informer = sources.informer
         self._thrift = 0
+        self._hurried: frozenset[str] = frozenset()
         self._be_cpus: tuple[int, ...] = ()
         self._be_cpus_pace = Pace(LIMITS, 1.0)
         self.cache = MetricCache()
+        self.placement = Placement(workloads={})  # that of the last cycle
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -79,6 +81,10 @@ class Sampler:
     def spare(self, steps: int) -> None:
         """Read less from the next cycle on: the first `steps` of `own_use.STEPS`."""
         self._thrift = steps
+
+    def hurry(self, pods: Collection[str]) -> None:
+        """Have the next cycle look at these pods as they are since the last one, however short ago that was."""
+        self._hurried = frozenset(pods)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -108,14 +114,14 @@ class Sampler:
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             missing=missing,
         )
-        placement = Placement(
+        self.placement = Placement(
             workloads={key: tracker.workload for key, tracker in self._pods.items()},
             be_parent=residents.be_parent,
             throttled=throttled,
             kubelet_owned=residents.kubelet_owned,
             kubelet_cpusets=residents.kubelet_cpusets,
         )
-        return snapshot, placement
+        return snapshot, self.placement
 
     def close(self) -> None:
         """Let all descriptors of groups go, and ask no service for its latency any more."""
@@ -167,7 +173,9 @@ class Sampler:
             own_limit=sources.own_limit,
             latencies=sources.latencies,
             thrift=self._thrift,
+            hurried=self._hurried,
         )
+        self._hurried = frozenset()
         pods: list[Pod] = []
         ended: list[str] = []
         for key, tracker in self._pods.items():

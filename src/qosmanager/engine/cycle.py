@@ -14,6 +14,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.engine.step import conclude, judge
 from qosmanager.engine.thrift import Thrift
 from qosmanager.model.actions import Plan, Receipt
+from qosmanager.model.own_use import OwnUse
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
@@ -38,11 +39,19 @@ class Edge(Struct, frozen=True):
     thrift: Thrift | None = None
 
 
-def run_cycle(edge: Edge, number: int, state: State, settings: Settings, *, lag: float = 0.0) -> CycleRecord:
-    """Run one cycle, which begins `lag` seconds late. Raises what a port raises; the runner catches it, and limits that are set stay."""
+class Turn(Struct, frozen=True, kw_only=True):
+    """Which cycle it is. `lag`: by how many seconds it begins late; `cause`: why it comes before its turn, "" when it does not."""
+
+    number: int
+    lag: float = 0.0
+    cause: str = ""
+
+
+def run_cycle(edge: Edge, turn: Turn, state: State, settings: Settings) -> CycleRecord:
+    """Run one cycle. Raises what a port raises; the runner catches it, and limits that are set stay."""
     clock = edge.clock
     began = clock.monotonic()
-    own = edge.thrift.look(began, lag, settings.sync_period) if edge.thrift else None
+    own = _own_use(edge.thrift, turn, began, settings) if edge.thrift else None
     snapshot, placement = edge.readings.sample()
     pause = edge.pauses.current() if edge.pauses else None
     if pause is not None:
@@ -61,7 +70,7 @@ def run_cycle(edge: Edge, number: int, state: State, settings: Settings, *, lag:
     stages = ("collect", "verify", "assess", "decide", "act")
     durations = {stage: (after - before) * 1000 for stage, before, after in zip(stages, marks, marks[1:], strict=False)}
     return CycleRecord(
-        number=number,
+        number=turn.number,
         wall=clock.wall(),
         snapshot=snapshot,
         assessment=assessment,
@@ -72,4 +81,10 @@ def run_cycle(edge: Edge, number: int, state: State, settings: Settings, *, lag:
         pause=pause,
         own=own,
         durations=durations | {"total": (acted - began) * 1000},
+        cause=turn.cause,
     )
+
+
+def _own_use(thrift: Thrift, turn: Turn, now: float, settings: Settings) -> OwnUse:
+    """What comes before its turn is never late, and too soon after the last look to say what the agent uses."""
+    return thrift.look(now, turn.lag, settings.sync_period) if not turn.cause else thrift.last

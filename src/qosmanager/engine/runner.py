@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from qosmanager.config.settings import Settings
-from qosmanager.engine.cycle import Edge, run_cycle
+from qosmanager.engine.cycle import Edge, Turn, run_cycle
+from qosmanager.engine.fast_path import FastPath, Silence, Ways
+from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
+from qosmanager.model.workload import Placement
+from qosmanager.ports import Jump
 
 _LOG = logging.getLogger("qosmanager")
 _CYCLE, _BETWEEN = "cycle failed, limits stay as they are", "what is done between cycles failed, they go on"
@@ -29,13 +32,13 @@ class Listener(Protocol):
 class Runner:
     """Runs cycles on the caller's thread. `stop` and `use` may be called from any thread or signal handler."""
 
-    def __init__(self, edge: Edge, settings: Settings, state: State, listener: Listener) -> None:
+    def __init__(self, edge: Edge, settings: Settings, state: State, listener: Listener, ways: Ways | None = None) -> None:
+        """`ways`: what the fast path reaches; None: each cycle comes in its turn."""
+        self._fast = FastPath(ways or Ways(Silence(), lambda: Placement(workloads={}), lambda _: None), edge.clock)
         self._edge = edge
         self._settings = settings
         self._listener = listener
         self._stopping = False
-        # A signal may come while this thread itself waits: an Event would then wait for its own lock for ever, this queue is reentrant.
-        self._wake: SimpleQueue[None] = SimpleQueue()
         self._last_errors: dict[str, str] = {}
         self._due: float | None = None  # when the next cycle should begin; None: at any time
         self.state = state
@@ -44,7 +47,7 @@ class Runner:
     def stop(self) -> None:
         """Let the cycle that runs end, and begin no other."""
         self._stopping = True
-        self._wake.put(None)
+        self._fast.wake()
 
     def use(self, settings: Settings) -> None:
         """Take other settings from the next cycle on."""
@@ -54,10 +57,12 @@ class Runner:
         """Run until `stop`. `between` is called after each cycle (reload, housekeeping)."""
         clock = self._edge.clock
         due = clock.monotonic()
+        frozen = False
         while not self._stopping:
             self.once()
             self._look_around(between)
-            if self.number == _FREEZE_AFTER:
+            if not frozen and self.number >= _FREEZE_AFTER:
+                frozen = True
                 # What has survived so far is there to stay: full collections then need not walk it in the middle of a cycle.
                 gc.collect()
                 gc.freeze()
@@ -67,27 +72,32 @@ class Runner:
             if late > 0:
                 # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
                 due += late
-            self._wait(max(0.0, due - clock.monotonic()))
+            while not self._stopping and (jump := self._fast.wait(due)) is not None:
+                self.once(jump)
 
-    def _wait(self, seconds: float) -> None:
-        try:
-            self._wake.get(timeout=seconds)
-        except Empty:
-            return
-
-    def once(self) -> CycleRecord | None:
-        """Run one cycle; None when it failed. A failure is reported once until it changes or a cycle succeeds."""
+    def once(self, jump: Jump | None = None) -> CycleRecord | None:
+        """Run one cycle, before its turn because of `jump`; None when it failed. A failure is reported once until it changes or a cycle
+        succeeds."""
         settings = self._settings
         self.number += 1
+        turn = Turn(number=self.number, lag=self._lag()) if jump is None else Turn(number=self.number, cause=jump.reason)
+        self._fast.began()
         try:
-            record = run_cycle(self._edge, self.number, self.state, settings, lag=self._lag())
+            record = run_cycle(self._edge, turn, self.state, settings)
             self.state = record.state
             self._listener.cycle_done(record, settings)
+            self._fast.after(record, settings)
         except Exception as error:  # noqa: BLE001  whatever fails, the next cycle runs and limits that are set stay
+            self._fast.failed()
             self._fail(_CYCLE, error)
             return None
         self._last_errors.pop(_CYCLE, None)
         return record
+
+    @property
+    def fast_path(self) -> FastPathUse:
+        """What the fast path does and costs; from any thread."""
+        return self._fast.use
 
     def _lag(self) -> float:
         """Return how late this cycle begins, in seconds."""

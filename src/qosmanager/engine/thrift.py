@@ -39,6 +39,7 @@ class Thrift:
         self._calm_since: float | None = None
         self._calm = CALM
         self._came_back: float | None = None
+        self.last = OwnUse()  # what the last look returned
 
     def look(self, now: float, lag: float, period: float) -> OwnUse:
         """Take in one cycle that began `lag` seconds late at `now` (monotonic); `period` in seconds."""
@@ -51,7 +52,8 @@ class Thrift:
         elif self._step:
             self._come_back(now)
         used = (cpu - before.cpu) / (now - before.time) if before is not None and now > before.time else None
-        return OwnUse(cpu=used, rss=rss, lag=lag, thrift=self._step, reason=self._reason)
+        self.last = OwnUse(cpu=used, rss=rss, lag=lag, thrift=self._step, reason=self._reason)
+        return self.last
 
     def _over(self, now: float, period: float) -> str:
         """Return which budget was exceeded throughout the last 30 s, or "" (also before they are over)."""

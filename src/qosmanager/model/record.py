@@ -27,3 +27,4 @@ class CycleRecord(Struct, frozen=True, kw_only=True):
     durations: dict[str, float] = {}
     pause: Pause | None = None  # in force in this cycle
     own: OwnUse | None = None  # what the agent itself used
+    cause: str = ""  # why it came before its turn; "": it did not

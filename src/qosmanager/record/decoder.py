@@ -47,6 +47,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
     pause: Pause | None
     own: OwnUse | None
     durations: dict[str, float]
+    cause: str = ""
 
 
 class Decoder:
@@ -103,6 +104,7 @@ class Decoder:
             pause=self._pause,
             own=self._own(),
             durations={name: step or 0.0 for name, step in zip(self._stages, self._values[_FIRST_STAGE:], strict=True)},
+            cause=message.cause,
         )
 
     def snapshot(self) -> Snapshot:

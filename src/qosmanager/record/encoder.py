@@ -90,6 +90,7 @@ class Encoder:
             observed=observed,
             receipts=record.receipts,
             outcomes=record.outcomes,
+            cause=record.cause,
         )
         if roster is not None:
             message.roster = roster

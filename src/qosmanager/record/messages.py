@@ -65,6 +65,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     missing: dict[str, str | None] | UnsetType = UNSET  # what changed; None: measured again
     places: Places | UnsetType = UNSET
     pause: Pause | UnsetType | None = UNSET
+    cause: str = ""  # why the cycle came before its turn
     thrift: tuple[int, str] | UnsetType | None = UNSET  # steps and reason of the agent's own use; None: it is not looked at
 
 

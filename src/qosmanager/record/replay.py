@@ -75,6 +75,7 @@ def _again(before: State, recorded: Recorded, snapshot: Snapshot, difference: Di
         durations=recorded.durations,
         pause=recorded.pause,
         own=recorded.own,
+        cause=recorded.cause,
     )
     return Replayed(record=record, recorded=recorded, settings=settings, before=before, difference=difference)
 

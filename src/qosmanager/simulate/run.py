@@ -13,7 +13,7 @@ from msgspec import Struct
 from qosmanager.collect.sampler import Sampler, Sources
 from qosmanager.collect.states_informer import StatesInformer
 from qosmanager.config.settings import Settings
-from qosmanager.engine.cycle import Edge, run_cycle
+from qosmanager.engine.cycle import Edge, Turn, run_cycle
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
 from qosmanager.ports import Readings
@@ -91,7 +91,7 @@ def managed(loaded: Loaded, settings: Settings, seed: int, wrap: Wrap = lambda r
     observer = Observer(node)
     for number, ticks in enumerate(_cycles(loaded, settings), 1):
         node.advance(ticks)
-        record = run_cycle(edge, number, state, settings)
+        record = run_cycle(edge, Turn(number=number), state, settings)
         state = record.state
         yield Cycle(truth=observer.look(node.batch.cap if hands.holds_batch else None), record=record)
 

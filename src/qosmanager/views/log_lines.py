@@ -76,6 +76,7 @@ def _cycle(record: CycleRecord) -> str:
         be_usage=short(be_usage(record.snapshot.pods)),
         actions=len(record.plan.actions),
         ms=f"{record.durations['total']:.1f}" if "total" in record.durations else "-",
+        **({"early": record.cause} if record.cause else {}),
     )
 
 

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Evict
 from qosmanager.model.assessment import Assessment
+from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import LEVELS, MatrixAction, Mode, Plugin, Slo
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Node, Pod
@@ -121,6 +122,8 @@ class Metrics(Collector):
             yield from _recording(beside.recording)
         if beside.shadow is not None:
             yield from _shadow(beside.shadow)
+        if beside.fast_path is not None:
+            yield from _fast_path(beside.fast_path)
 
     def _acted(self, effect: Effect, record: CycleRecord) -> None:
         action = effect.action
@@ -298,6 +301,20 @@ def _recording(recording: RecordingView) -> Iterator[Metric]:
         ("record_lost_cycles", "Cycles that were not recorded because the disk did not keep up.", recording.lost),
     ):
         yield _counter(name, help_, (), [((), value)])
+
+
+def _fast_path(use: FastPathUse) -> Iterator[Metric]:
+    yield from _gauge("fast_path", "1 while the services' stalls are listened to between cycles.", use.on)
+    for name, help_, value in (
+        ("fast_cycles", "Cycles that came before their turn because a service's stall jumped.", use.cycles),
+        ("fast_cycle_held_back", "Jumps that no cycle came for, because of the number or the cost of those before.", use.held_back),
+        ("stall_reads", "Reads of stall files between cycles.", use.reads),
+    ):
+        yield _counter(name, help_, (), [((), value)])
+    seconds = CounterMetricFamily(f"{PREFIX}fast_path_seconds", "CPU that the fast path took, by what for.", labels=["part"])
+    for part, spent in (("listen", use.read_seconds), ("cycle", use.cycle_seconds)):
+        seconds.add_metric([part], spent)
+    yield seconds
 
 
 def _shadow(shadow: ShadowView) -> Iterator[Metric]:

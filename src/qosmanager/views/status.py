@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Refusal, Resources
+from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Plugin, QoS
@@ -118,6 +119,7 @@ class Status(Struct, frozen=True, kw_only=True):
     own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
     resources: Resources | None = None  # what the node has and for whom: cores, bytes
     recording: RecordingView | None = None  # null: nobody records
+    fast_path: FastPathUse | None = None  # cycles before their turn; null: this agent has none
     shadow: ShadowView | None = None  # what another configuration would do; null: none is asked
 
 
@@ -151,6 +153,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         resources=record.plan.resources,
         recording=beside.recording,
         shadow=beside.shadow,
+        fast_path=beside.fast_path,
     )
 
 

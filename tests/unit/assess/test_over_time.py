@@ -27,7 +27,7 @@ def test_two_of_three_samples_raise():
 
 
 def test_the_median_looks_back_three_seconds():
-    past = (Moment(time=NOW - 3, cpu_score=99, cpu_percent=99), Moment(time=NOW - 2.9, cpu_score=20, cpu_percent=50))
+    past = (Moment(time=NOW - 3, cpu_score=99, cpu_percent=99), Moment(time=NOW - 2.5, cpu_score=20, cpu_percent=50))
     # The oldest is out; the median of 50 and 65 percent is 57.5.
     assert judged(reading(65), State(recent=past, time=NOW - 1)).steady_level is Level.LOW
 

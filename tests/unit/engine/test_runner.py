@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings, SystemReserved
-from qosmanager.engine.cycle import Edge, run_cycle
+from qosmanager.engine.cycle import Edge, Turn, run_cycle
 from qosmanager.engine.runner import Runner
 from qosmanager.model.actions import Plan, Receipt, Result, SetBeCpuLimit
 from qosmanager.model.pause import Pause
@@ -88,7 +88,7 @@ def running(readings, hands, cycles: int):
 
 def test_a_cycle_decides_acts_and_carries_the_state_on():
     hands = Answering()
-    record = run_cycle(Edge(ConstantNode(), hands, MachineClock()), 1, State(), FAST)
+    record = run_cycle(Edge(ConstantNode(), hands, MachineClock()), Turn(number=1), State(), FAST)
     assert [type(action) for action in record.plan.actions] == [SetBeCpuLimit]
     assert record.plan.actions[0].cores == pytest.approx((15 - 6) * 0.8)
     assert record.state.be_limit == pytest.approx(7.2)
@@ -96,7 +96,7 @@ def test_a_cycle_decides_acts_and_carries_the_state_on():
 
 
 def test_a_limit_that_could_not_be_written_is_not_in_force():
-    record = run_cycle(Edge(ConstantNode(), Answering(Result.FAILED), MachineClock()), 1, State(), FAST)
+    record = run_cycle(Edge(ConstantNode(), Answering(Result.FAILED), MachineClock()), Turn(number=1), State(), FAST)
     assert record.state.be_limit is None
 
 
@@ -187,13 +187,13 @@ class PausedBy:
 def test_a_pause_keeps_the_limit_changes_nothing_and_ends():
     pauses, hands = PausedBy(), Answering()
     edge = Edge(ConstantNode(), hands, MachineClock(), pauses)
-    first = run_cycle(edge, 1, State(), FAST)
+    first = run_cycle(edge, Turn(number=1), State(), FAST)
     pauses.pause = Pause(boot_id="b", ends=1.0, since=0.0, until=1.0, by="root")
-    paused = run_cycle(edge, 2, first.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
+    paused = run_cycle(edge, Turn(number=2), first.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
     assert (paused.snapshot.paused, paused.pause, paused.plan.degraded) == (True, pauses.pause, ("paused",))
     assert paused.plan.actions == ()
     assert paused.state.be_limit == first.state.be_limit
     pauses.pause = None
-    resumed = run_cycle(edge, 3, paused.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
+    resumed = run_cycle(edge, Turn(number=3), paused.state, replace(FAST, system_reserved=SystemReserved(cpu=8.0)))
     assert resumed.pause is None
     assert [action.cores for action in resumed.plan.actions] == [pytest.approx((8 - 6) * 0.8)]

@@ -1,0 +1,179 @@
+"""Cycles before their turn (specification, section 2: fast path): when they may come, what they may cost, and why there are none.
+
+In: each finished cycle, and the alarm. Out: the wait until the next cycle, which ends early with the reason when one is to run at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from queue import Empty, SimpleQueue
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qosmanager.config.settings import Settings
+from qosmanager.model.census import is_above
+from qosmanager.model.fast_path import FastPathUse
+from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
+from qosmanager.model.record import CycleRecord
+from qosmanager.model.workload import Placement
+from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Jump
+
+APART = 0.05  # seconds between a cycle before its turn and the one before or after it: a rate over less says nothing
+SHORTEST_PERIOD = 0.5  # seconds; with a shorter one there is no time to gain
+SHARE = 0.003  # of one core that such cycles may take on average, and
+SAVED = 0.2  # seconds of CPU that they may take at once
+_LOOK_AGAIN = 10.0  # seconds after which services that could not be listened to are tried again
+
+
+class Silence:
+    """An alarm where there is nothing to listen to: only a clock, and whoever wakes it."""
+
+    def __init__(self) -> None:
+        # A signal may come while this thread itself waits: an Event would then wait for its own lock for ever, this queue is reentrant.
+        self._wake: SimpleQueue[None] = SimpleQueue()
+
+    def watch(self, groups: Collection[str], interval: float) -> str:
+        del interval
+        if groups:
+            raise CannotListenError("nothing listens here")
+        return ""
+
+    def wait(self, seconds: float) -> None:
+        try:
+            self._wake.get(timeout=seconds)
+        except Empty:
+            return
+
+    def wake(self) -> None:
+        self._wake.put(None)
+
+    def cost(self) -> AlarmCost:
+        return AlarmCost()
+
+    def cpu_seconds(self) -> float:
+        return 0.0
+
+
+class Ways(Struct, frozen=True):
+    """What the fast path reaches: the alarm; where the pods lie; and who is told that the next cycle comes for some pods' sake."""
+
+    alarm: Alarm
+    placement: Callable[[], Placement]
+    hurry: Callable[[Collection[str]], None]
+
+
+class FastPath:
+    """One runner's. `use` may be read, and `wake` called, from any thread."""
+
+    def __init__(self, ways: Ways, clock: Clock) -> None:
+        self._ways = ways
+        self._clock = clock
+        self._settings = Settings()
+        self._last: float | None = None  # when the last cycle began
+        self._early: deque[float] = deque()  # when those before their turn did, in the last second
+        self._saved = SAVED
+        self._saved_at = 0.0
+        self._spent_before: float | None = None  # CPU seconds of the thread when the cycle that runs was begun before its turn
+        self._try_again = 0.0
+        self._deaf = ""
+        self.use = FastPathUse(reason="no cycle has finished yet")
+
+    def after(self, record: CycleRecord, settings: Settings) -> None:
+        """Take in a finished cycle, and listen to the services that it has seen, or to none."""
+        now = self._clock.monotonic()
+        self._settings = settings
+        self._settle()
+        why_not = _why_not(record, settings) or (self._deaf if now < self._try_again else "")
+        how = ""
+        if why_not:
+            self._ways.alarm.watch({}, settings.fast_path.interval)
+        else:
+            groups = {key: each.cgroup for key, each in self._ways.placement().workloads.items() if is_latency_sensitive(each.qos)}
+            try:
+                how = self._ways.alarm.watch(groups, settings.fast_path.interval)
+            except (CannotListenError, OSError) as error:
+                self._deaf, self._try_again = str(error), now + _LOOK_AGAIN
+                why_not = self._deaf
+        cost = self._ways.alarm.cost()
+        self._tell(on=not why_not, reason=why_not, how=how, reads=cost.reads, read_seconds=cost.seconds)
+
+    def failed(self) -> None:
+        """The last cycle failed: the next one comes in its turn."""
+        self._settle()
+        self._ways.alarm.watch({}, self._settings.fast_path.interval)
+        self._tell(on=False, reason="the last cycle failed", how="")
+
+    def began(self) -> None:
+        """A cycle begins."""
+        self._last = self._clock.monotonic()
+
+    def wake(self) -> None:
+        """End a wait at once; from any thread or signal handler."""
+        self._ways.alarm.wake()
+
+    def wait(self, until: float) -> Jump | None:
+        """Wait until the next cycle is due (monotonic seconds), or return at once why one is to run now."""
+        alarm, clock = self._ways.alarm, self._clock
+        while (left := until - clock.monotonic()) > 0:
+            jump = alarm.wait(left)
+            if jump is None:
+                return None
+            now = clock.monotonic()
+            if self._may_run(now, until):
+                self._early.append(now)
+                self._spent_before = alarm.cpu_seconds()
+                self._ways.hurry(jump.pods)
+                self._tell(cycles=self.use.cycles + 1, last=jump.reason)
+                return jump
+        return None
+
+    def _may_run(self, now: float, until: float) -> bool:
+        while self._early and now - self._early[0] >= 1.0:
+            self._early.popleft()
+        if until - now < APART or (self._last is not None and now - self._last < APART):
+            return False
+        self._saved = min(SAVED, self._saved + SHARE * (now - self._saved_at))
+        self._saved_at = now
+        if len(self._early) < self._settings.fast_path.max_per_second and self._saved > 0:
+            return True
+        self._tell(held_back=self.use.held_back + 1)
+        return False
+
+    def _settle(self) -> None:
+        """Count what a cycle before its turn has cost, with all that was told of it."""
+        if self._spent_before is None:
+            return
+        spent = max(0.0, self._ways.alarm.cpu_seconds() - self._spent_before)
+        self._spent_before = None
+        self._saved -= spent
+        self._tell(cycle_seconds=self.use.cycle_seconds + spent)
+
+    def _tell(self, **changes: object) -> None:
+        self.use = replace(self.use, **changes)
+
+
+def _why_not(record: CycleRecord, settings: Settings) -> str:
+    """Return why no cycle is to come before its turn, "" when one may."""
+    snapshot = record.snapshot
+    limit, least = record.state.be_limit, settings.cpu_suppress.min_cores
+    if not settings.fast_path.enabled:
+        return "fastPath.enabled is false"
+    if settings.sync_period < SHORTEST_PERIOD:
+        return f"syncPeriod is shorter than {SHORTEST_PERIOD:g} s"
+    if snapshot.paused:
+        return "the agent is paused"
+    if record.plan.degraded:
+        return f"degraded: {', '.join(record.plan.degraded)}"
+    if settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF:
+        return "CPUSuppress is off"
+    if record.own is not None and record.own.thrift:
+        return "the agent spares the node while it is over its own budget"
+    if not any(is_latency_sensitive(pod.qos) for pod in snapshot.pods):
+        return "no service runs here"
+    if not any(pod.qos is QoS.BE for pod in snapshot.pods):
+        return "no batch runs here"
+    if limit is not None and not is_above(limit, least):
+        return f"BE is at its floor of {least:g} cores already"
+    return ""
