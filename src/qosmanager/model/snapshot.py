@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from qosmanager.model.qos import QoS
 
+PODS_STALE_AFTER = 30.0  # seconds; what is known of the pods for longer without a sign that it still holds is no ground to evict on
+
 
 class CpuId(Struct, frozen=True, gc=False):
     """A logical CPU and where it sits: physical core, socket and NUMA node, by the kernel's ids."""
@@ -135,6 +137,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     `be_cpus` are the CPUs that BE's groups may have, sets of our own left aside; empty: not known, any of the node's. `be_shielded`: the
     kernel itself puts BE behind all others (its group has the smallest weight, or is idle, among its siblings). `be_memory`: bytes
     that the group of all BE holds, page cache and all (v2; read while `isolation.memory` is on). `node_age` is how old the node's sample is.
+    `pods_age`: seconds since it was last certain that what the cluster says of the pods is so; None: no cluster is asked.
     `missing` maps a reading ("node.io_psi_some", "pods.shop/api.cpu.wait") to the reason why it is None.
     """
 
@@ -145,5 +148,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     be_memory: int | None = None
     time: float | None = None
     node_age: float = 0.0
+    pods_age: float | None = None
     paused: bool = False
     missing: dict[str, str] = {}
