@@ -24,7 +24,9 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
     mean = sum(values) / count
     aways = [time - middle for time in times]
     offs = [value - mean for value in values]
-    squares, products, spread = (sum(map(mul, *pair)) for pair in ((aways, aways), (aways, offs), (offs, offs)))
+    squares: float = sum(map(mul, aways, aways))
+    products: float = sum(map(mul, aways, offs))
+    spread: float = sum(map(mul, offs, offs))
     rate = products / squares
     # Rounding can leave the residual of a perfect line a little below zero.
     error = sqrt(max(0.0, spread - rate * products) / (count - 2) / squares)

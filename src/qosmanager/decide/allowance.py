@@ -10,15 +10,10 @@ from qosmanager.model.qos import Level
 
 
 def room_beside_demand(facts: Facts, draft: Draft) -> float:
-    """Return node_available less what the LS pods want or were granted, in cores: more than this never fits the node.
-
-    A pod whose usage is not measured and was not in the last seconds takes its request.
-    """
-    largest = facts.largest_demands(draft.state)
+    """Return node_available less what the LS pods want or were granted, in cores: more than this never fits the node."""
     taken = 0.0
-    for pod in facts.census.ls:
-        wanted = largest.get(pod.key, pod.cpu.request or 0.0)
-        taken += max(wanted, draft.granted.get(pod.key, 0.0))
+    for key, wanted in facts.ls_wanted:
+        taken += max(wanted, draft.granted.get(key, 0.0)) if draft.granted else wanted
     return draft.resources.node_available - taken
 
 
@@ -45,4 +40,6 @@ def settings_target(facts: Facts, draft: Draft, level: Level) -> float:
 
 def ls_claim(facts: Facts, draft: Draft) -> float:
     """Return the sum over LS pods of max(request, granted burst limit), in cores."""
+    if not draft.granted:
+        return facts.census.ls_request
     return sum(max(pod.cpu.request or 0.0, draft.granted.get(pod.key, 0.0)) for pod in facts.census.ls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,8 +19,9 @@ from qosmanager.model.state import State
 _DEMAND_OVER = 3.0  # seconds over which the largest demand of a pod holds
 
 
-class Facts(Struct, frozen=True, kw_only=True):
-    """One cycle's inputs. `before` is the state at its start, `dt` the time since the last cycle in seconds."""
+class Facts(Struct, frozen=True, kw_only=True, dict=True):
+    """One cycle's inputs. `before` is the state at its start, `dt` the time since the last cycle in seconds. What follows from them alone
+    and is asked for more than once is worked out once."""
 
     snapshot: Snapshot
     census: Census
@@ -43,7 +45,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         assert usage is not None
         return usage
 
-    @property
+    @cached_property
     def exclusive_cpus(self) -> frozenset[int]:
         """The CPUs that LSE pods, or kubelet's static policy, have for themselves; BE never runs there (section 5.4)."""
         return frozenset(cpu for pod in self.snapshot.pods if pod.qos is not QoS.BE for cpu in pod.exclusive_cpus)
@@ -66,14 +68,17 @@ class Facts(Struct, frozen=True, kw_only=True):
         """Tell whether something has held for some seconds (inclusive)."""
         return round(self.elapsed(since) - seconds, 9) >= 0
 
-    def largest_demands(self, state: State) -> dict[str, float]:
-        """Return each LS pod's largest demand of the last 3 s, the present one included, in cores."""
+    @cached_property
+    def ls_wanted(self) -> tuple[tuple[str, float], ...]:
+        """Each LS pod's largest demand of the last 3 s, the present one included, in cores, by its key. A pod whose usage is not measured
+        and was not in the last seconds wants its request."""
         largest: dict[str, float] = {}
-        for moment in state.recent:
+        for moment in self.before.recent:
             if self.now is None or self.now - moment.time < _DEMAND_OVER:
                 for key, cores in moment.demand.items():
-                    largest[key] = max(cores, largest.get(key, 0.0))
-        return largest
+                    if cores >= largest.get(key, 0.0):
+                        largest[key] = cores
+        return tuple((pod.key, largest.get(pod.key, pod.cpu.request or 0.0)) for pod in self.census.ls)
 
 
 class Draft(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ import math
 
 from msgspec.structs import replace
 
+from qosmanager.config.settings import Strategy
 from qosmanager.decide.facts import Draft, Facts
-from qosmanager.decide.plugins.cpu_suppress import DEAD_BAND, hold
+from qosmanager.decide.motion import DEAD_BAND
+from qosmanager.decide.plugins.cpu_suppress import hold
 from qosmanager.model.actions import (
     Action,
     Evict,
@@ -38,6 +40,8 @@ def guard(facts: Facts, draft: Draft) -> Draft:
 
 
 def _sound(facts: Facts, draft: Draft) -> Draft:
+    if not draft.actions:
+        return draft
     pods = {pod.key: pod for pod in facts.snapshot.pods}
     broken = [(action, rule) for action in draft.actions if (rule := _broken_rule(action, pods)) is not None]
     if not broken:
@@ -62,6 +66,8 @@ def _fitted(facts: Facts, draft: Draft) -> Draft:
     state = draft.state
     if facts.settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or state.be_observed:
         return draft
+    if facts.settings.cpu_suppress.strategy is Strategy.SLO and facts.snapshot.be_shielded:
+        return draft  # the kernel's weights keep LS from BE, not the sum (section 13)
     taken = sum(max(pod.cpu.usage or 0.0, draft.granted.get(pod.key, 0.0)) for pod in facts.census.ls)
     room = max(facts.settings.cpu_suppress.min_cores, draft.resources.node_available - taken)
     limit = math.inf if state.be_limit is None else state.be_limit

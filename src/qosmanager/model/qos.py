@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import total_ordering
 
 
 class QoS(Enum):
@@ -25,9 +24,10 @@ def is_latency_sensitive(qos: QoS) -> bool:
     return qos in LATENCY_SENSITIVE
 
 
-@total_ordering
 class Level(Enum):
-    """A pressure level; the order is LOW < MEDIUM < HIGH < CRITICAL < EMERGENCY."""
+    """A pressure level; the order is LOW < MEDIUM < HIGH < CRITICAL < EMERGENCY. `rank`: position in it, from 0."""
+
+    rank: int
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -35,21 +35,28 @@ class Level(Enum):
     CRITICAL = "CRITICAL"
     EMERGENCY = "EMERGENCY"
 
-    @property
-    def rank(self) -> int:
-        """Position in the order: 0 for LOW to 4 for EMERGENCY."""
-        return _RANK[self]
+    def __init__(self, _: str) -> None:
+        self.rank = len(type(self).__members__)
 
+    # All four by themselves, not by `total_ordering`: levels are compared many times in each cycle.
     def __lt__(self, other: Level) -> bool:
-        return _RANK[self] < _RANK[other]
+        return self.rank < other.rank
+
+    def __le__(self, other: Level) -> bool:
+        return self.rank <= other.rank
+
+    def __gt__(self, other: Level) -> bool:
+        return self.rank > other.rank
+
+    def __ge__(self, other: Level) -> bool:
+        return self.rank >= other.rank
 
     def lower(self) -> Level:
         """Return the next level down; LOW stays LOW."""
-        return LEVELS[max(0, _RANK[self] - 1)]
+        return LEVELS[max(0, self.rank - 1)]
 
 
 LEVELS = tuple(Level)
-_RANK = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class Slo(Enum):
@@ -78,6 +85,10 @@ class Plugin(Enum):
     CPU_SUPPRESS = "CPUSuppress"
     CPU_EVICT = "CPUEvict"
     MEMORY_EVICT = "MemoryEvict"
+
+    # Members are the same only where they are identical. Of Enum's own hash each call is Python code, and settings are asked for the mode
+    # of a plugin many times in each cycle.
+    __hash__ = object.__hash__
 
 
 class Mode(Enum):

@@ -32,8 +32,10 @@ def cpu_burst(facts: Facts, draft: Draft) -> Draft:
             reason = f"node idle {idle:.1%} is under minNodeCPUIdle {facts.settings.cpu_burst.min_node_cpu_idle:.1%}"
             draft = draft.refuse(_PLUGIN, "node-idle", reason, pod.key)
         return draft
+    if not wanting:
+        return draft
     if draft.failures:
-        return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: no new burst") if wanting else draft
+        return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: no new burst")
     left = _headroom(facts, draft)
     for pod in sorted(wanting, key=_turn):
         draft, left = _grant(facts, draft, pod, ratio, left)
@@ -70,6 +72,8 @@ def _bursting(draft: Draft) -> set[str]:
 
 def _settle_running(facts: Facts, draft: Draft) -> tuple[set[str], Draft]:
     """Return the pods whose burst ended in this cycle, and the draft with the kept bursts granted."""
+    if not draft.state.bursts:
+        return set(), draft
     pods = {pod.key: pod for pod in facts.census.ls}
     kept: list[Burst] = []
     ended: set[str] = set()
