@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from qosmanager.documents.quantities import Rule, duration
 from qosmanager.linux.journal import STATE_DIRECTORY
 
 state_dir_option = click.option(
@@ -25,3 +27,24 @@ url_option = click.option(
 output_option = click.option(
     "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="For people, or as data."
 )
+
+
+class Duration(click.ParamType):
+    """A duration with its unit, as in the configuration, within bounds: seconds."""
+
+    name = "duration"
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        hint = ""
+        try:
+            seconds = duration(value)
+            if self._rule.allows(seconds):
+                return seconds
+        except ValueError as error:
+            hint = f" ({error})" if str(error) else ""
+        return self.fail(f"{value!r} is not allowed; {self._rule.allowed()}{hint}", param, ctx)

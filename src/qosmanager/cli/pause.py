@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from qosmanager.cli.errors import CannotRunError
-from qosmanager.cli.options import state_dir_option
-from qosmanager.documents.quantities import Rule, duration, shown_duration, shown_time
+from qosmanager.cli.options import Duration, state_dir_option
+from qosmanager.documents.quantities import Rule, shown_duration, shown_time
 from qosmanager.linux.agent_file import running_agent
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.pause_file import PauseFile
@@ -21,17 +21,6 @@ _ALLOWED = Rule(unit="duration", low=1, high=7 * 24 * 3600)
 _LONGEST_REASON = 500  # characters
 
 
-def _seconds(_: click.Context, __: click.Parameter, value: str) -> float:
-    """Read a duration with its unit, as in the configuration."""
-    try:
-        seconds = duration(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not allowed; {_ALLOWED.allowed()}{f' ({error})' if str(error) else ''}") from None
-    if not _ALLOWED.allows(seconds):
-        raise click.BadParameter(f"{value!r} is not allowed; {_ALLOWED.allowed()}")
-    return seconds
-
-
 @click.command(
     epilog="""\b
 Examples:
@@ -39,7 +28,7 @@ Examples:
   qosmanager pause 2h --reason "kernel upgrade, ticket 4711"
   qosmanager pause 10m                    a second pause takes the place of the first"""
 )
-@click.argument("length", metavar="DURATION", callback=_seconds)
+@click.argument("length", metavar="DURATION", type=Duration(_ALLOWED))
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever looks at the node meanwhile.")
 @state_dir_option
 def pause(length: float, reason: str, state_dir: Path) -> None:

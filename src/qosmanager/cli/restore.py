@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from pathlib import Path
+from types import FrameType
 
 import click
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.options import Duration
+from qosmanager.documents.quantities import Rule
 from qosmanager.execute.resource_executor import ResourceExecutor
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
@@ -33,14 +39,40 @@ _SAID = {
 }
 
 
+class Asked(Struct, frozen=True):
+    """What is to be put back: whose journal, in which tree, whether only after its lease is over."""
+
+    state_dir: Path
+    cgroup_root: Path
+    if_expired: bool
+
+
+class Restored(Struct, frozen=True):
+    """What was done to each file of a journal, in order."""
+
+    receipts: tuple[Receipt, ...]
+    record: JournalRecord
+
+    @property
+    def complete(self) -> bool:
+        return not any(receipt.result in _NOT_BACK for receipt in self.receipts)
+
+
 @click.command(
     short_help="Put back everything that the agent changed.",
     epilog="""\b
 Examples:
-  qosmanager restore                 put everything back now
-  qosmanager restore --if-expired    for a timer: only when no agent came back""",
+  qosmanager restore                              put everything back now
+  qosmanager restore --if-expired                 for a timer: only when no agent came back
+  qosmanager restore --if-expired --every 30s     the same without a timer, for a container beside the agent's""",
 )
 @click.option("--if-expired", is_flag=True, help="Only when the lease of the agent that wrote the journal is over.")
+@click.option(
+    "--every",
+    type=Duration(Rule(unit="duration", low=1, high=3600)),
+    metavar="DURATION",
+    help="Look again and again, at this distance, until SIGTERM or SIGINT; needs --if-expired.",
+)
 @click.option(
     "--state-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -55,7 +87,7 @@ Examples:
     show_default=True,
     help="Where the cgroup hierarchies are mounted.",
 )
-def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
+def restore(*, if_expired: bool, every: float | None, state_dir: Path, cgroup_root: Path) -> None:
     """Put every cgroup file and oom_score_adj back that the agent changed.
 
     Only files that still hold what the agent wrote, in the same cgroup of the same boot, are touched; what somebody else has
@@ -65,41 +97,80 @@ def restore(*, if_expired: bool, state_dir: Path, cgroup_root: Path) -> None:
     with --if-expired nothing happens until 120 s after an agent was last alive, however it ended; a journal without a lease
     counts as over.
 
+    With --every it goes on looking, also after a failure, and says something only when it is something else than the time before.
+
     A journal of this boot that cannot be read or understood, or that is about another cgroup tree, is refused and left as it is.
     The message says what to do; where nothing else helps, put the values back by hand and remove the file.
 
-    Exit code: 0 all is back, or nothing was to be done; 1 something could not be put back; 2 wrong options, an agent runs, or the journal
-    cannot be used.
+    Exit code: 0 all is back, or nothing was to be done, or with --every it was told to stop; 1 something could not be put back; 2 wrong
+    options, an agent runs, or the journal cannot be used.
     """
+    asked = Asked(state_dir, cgroup_root, if_expired)
+    if every is None:
+        done = _put_back(asked)
+        _say(done)
+        if isinstance(done, Restored) and not done.complete:
+            sys.exit(1)
+        return
+    if not if_expired:
+        raise CannotRunError("--every needs --if-expired: what a living agent has changed is not to be put back")
+    _watch(asked, every)
+
+
+def _watch(asked: Asked, every: float) -> None:
+    """Try again and again until a signal; whatever fails is tried the next time."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    said = ""
+    while True:
+        try:
+            done = _put_back(asked)
+            if isinstance(done, Restored) or done != said:
+                _say(done)
+            said = done if isinstance(done, str) else ""
+        except CannotRunError as error:
+            if str(error) != said:
+                click.echo(f"qosmanager: {error}", err=True)
+            said = str(error)
+        time.sleep(every)
+
+
+def _leave(_: int, __: FrameType | None) -> None:
+    raise SystemExit(0)  # also out of a write: the journal says what is still to be put back, and nobody waits for it
+
+
+def _put_back(asked: Asked) -> Restored | str:
+    """Put back what a journal holds, or say why there is nothing to restore. Raises CannotRunError."""
+    state_dir = asked.state_dir
     journal, boot = FileJournal(state_dir), LinuxBoot()
     try:
         if not state_dir.is_dir():
-            click.echo(f"nothing to restore: there is no {state_dir}")
-            return
+            return f"there is no {state_dir}"
         with NodeLock(state_dir):
             record = journal.load()
-            if record is None or (nothing := _nothing_to_do(record, boot, if_expired=if_expired)):
-                click.echo(f"nothing to restore: {journal.path} {'is not there' if record is None else nothing}")
-                return
-            executor = ResourceExecutor(Hierarchies.probe(cgroup_root), journal, ProcScores(), boot)
-            receipts = (*executor.adopt().receipts, *executor.restore_all())
+            if record is None or (nothing := _nothing_to_do(record, boot, if_expired=asked.if_expired)):
+                return f"{journal.path} {'is not there' if record is None else nothing}"
+            executor = ResourceExecutor(Hierarchies.probe(asked.cgroup_root), journal, ProcScores(), boot)
+            return Restored((*executor.adopt().receipts, *executor.restore_all()), record)
     except LockHeldError as error:
-        if not if_expired:
+        if not asked.if_expired:
             raise CannotRunError(f"{error}; stop it first") from None
-        click.echo(f"nothing to restore: {error}")
-        return
+        return str(error)
     except JournalError as error:
         if error.boot_id in ("", boot.id):
             raise CannotRunError(str(error)) from None
-        click.echo(f"nothing to restore: {journal.path} {_EARLIER}")
-        return
+        return f"{journal.path} {_EARLIER}"
     except CgroupRootError as error:
         raise CannotRunError(f"--cgroup-root: {error}") from None
     except OSError as error:
         raise CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}; its owner or root can restore", code=1) from None
-    _print(receipts, record)
-    if any(receipt.result in _NOT_BACK for receipt in receipts):
-        sys.exit(1)
+
+
+def _say(done: Restored | str) -> None:
+    if isinstance(done, str):
+        click.echo(f"nothing to restore: {done}")
+    else:
+        _print(done.receipts, done.record)
 
 
 def _nothing_to_do(record: JournalRecord, boot: LinuxBoot, *, if_expired: bool) -> str:

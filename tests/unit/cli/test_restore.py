@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -157,3 +162,59 @@ def test_names_that_a_terminal_or_a_table_would_obey_are_shown_as_they_are(left)
 def test_what_is_left_alone_is_said_once(left):
     left.tree.put(CgroupFile("cpu", "be", QUOTA), "200000")
     assert restore(left).output.count("left alone") == 1
+
+
+@pytest.fixture
+def watching(left):
+    """Start `restore --if-expired --every 1s` beside a journal whose lease is over."""
+    left.journal.save(replace(left.journal.load(), lease_until=None))
+    started = []
+
+    def start():
+        options = ["--state-dir", str(left.journal.path.parent), "--cgroup-root", str(left.tree.root)]
+        command = [sys.executable, "-m", "qosmanager", "restore", "--if-expired", "--every", "1s", *options]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_every_goes_on_until_it_is_told_to_stop(left, watching):
+    process = watching()
+    assert "outcome" in process.stdout.readline()
+    assert "put back" in process.stdout.readline()
+    assert left.tree.text("be", QUOTA) == "350000"
+    assert "holds no entry" in "".join(iter(process.stdout.readline, "\n")) + process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+
+
+def test_every_outlives_a_journal_that_it_cannot_use_and_says_so_once(left, watching):
+    kept = json.loads(left.journal.path.read_text())
+    left.journal.path.write_bytes(b"\x00\x01")
+    process = watching()
+    assert "cannot be understood" in process.stderr.readline()
+    left.journal.path.write_text(json.dumps(kept))
+    assert "outcome" in process.stdout.readline()
+    assert "put back" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--every", "30s"], "--every needs --if-expired"),
+        (["--if-expired", "--every", "30"], "a duration needs its unit: 30s or 30ms?"),
+        (["--if-expired", "--every", "0s"], "'0s' is not allowed; a duration from 1s to 1h"),
+    ],
+)
+def test_a_distance_that_makes_no_sense_is_refused(left, options, said):
+    done = restore(left, *options)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert left.tree.text("be", QUOTA) == "100000"
