@@ -68,16 +68,21 @@ class Facts(Struct, frozen=True, kw_only=True, dict=True):
         """Tell whether something has held for some seconds (inclusive)."""
         return round(self.elapsed(since) - seconds, 9) >= 0
 
-    @cached_property
-    def ls_wanted(self) -> tuple[tuple[str, float], ...]:
-        """Each LS pod's largest demand of the last 3 s, the present one included, in cores, by its key. A pod whose usage is not measured
-        and was not in the last seconds wants its request."""
+    def largest_demands(self, state: State) -> dict[str, float]:
+        """Return each LS pod's largest demand of the last 3 s, the present one included, in cores."""
         largest: dict[str, float] = {}
-        for moment in self.before.recent:
+        for moment in state.recent:
             if self.now is None or self.now - moment.time < _DEMAND_OVER:
                 for key, cores in moment.demand.items():
                     if cores >= largest.get(key, 0.0):
                         largest[key] = cores
+        return largest
+
+    @cached_property
+    def ls_wanted(self) -> tuple[tuple[str, float], ...]:
+        """Each LS pod's largest demand, in cores, by its key. One whose usage is not measured and was not in the last seconds wants its
+        request."""
+        largest = self.largest_demands(self.before)
         return tuple((pod.key, largest.get(pod.key, pod.cpu.request or 0.0)) for pod in self.census.ls)
 
 
