@@ -12,11 +12,13 @@ _UNGUARDED = ("Succeeded", "Failed", "Pending")  # phases in which no budget is 
 
 class PodEnds:
     """Evicts and deletes. A pod with grace stays with its deletionTimestamp until that is over, as if kubelet then ended it, or until
-    `finish` says that it has. `now` is wall time in seconds."""
+    `finish` says that it has; with `by_itself` False only then, or when somebody deletes it without grace, as kubelet does. `now` is wall
+    time in seconds."""
 
     def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now = now
+        self.by_itself = True
         self._due: dict[tuple[str, str], float] = {}
 
     def evict(self, namespace: str, name: str, eviction: Object) -> Object:
@@ -53,6 +55,8 @@ class PodEnds:
 
     def look(self) -> None:
         """End the pods whose grace is over."""
+        if not self.by_itself:
+            return
         with self._store.changed:
             for namespace, name in [key for key, due in self._due.items() if due <= self._now()]:
                 self.finish(namespace, name)
