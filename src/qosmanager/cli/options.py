@@ -29,7 +29,7 @@ output_option = click.option(
 )
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A duration with its unit, as in the configuration, within bounds: seconds."""
 
     name = "duration"
