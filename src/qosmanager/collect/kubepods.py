@@ -49,6 +49,8 @@ class Kubepods:
         self._root: str | None = None  # kubelet's group; looked for at each scan until it is found
         self._known: dict[str, tuple[tuple[int, int], Workload]] = {}
 
+    revision = None  # groups are all there is to it
+
     @property
     def in_use(self) -> bool:
         """Whether kubelet's tree was found."""

@@ -47,6 +47,10 @@ class Source(Protocol):
     @property
     def writes_cpusets_below(self) -> str | None: ...
 
+    @property
+    def revision(self) -> object:
+        """What is another one when a scan would find other things in the same groups."""
+
     def watched(self) -> list[str]: ...
 
     def be_homes(self) -> list[str]: ...
@@ -67,6 +71,7 @@ class RuleSource:
         self.in_use = bool(rules)
         self.problems: tuple[str, ...] = ()
         self.writes_cpusets_below = None
+        self.revision = None
 
     def watched(self) -> list[str]:
         """Return the parents of all declared groups, whose link counts tell that one came or went."""
@@ -133,6 +138,7 @@ class StatesInformer:
         self._node = node
         self._residents = Residents()
         self._marks: dict[str, tuple[int, int] | None] | None = None
+        self._revisions: list[object] = []
         self._scanned = 0.0
 
     def invalidate(self) -> None:
@@ -141,7 +147,9 @@ class StatesInformer:
 
     def refresh(self, now: float) -> Residents:
         """Return who runs here at `now` (monotonic); the same object as long as nothing has changed."""
-        if self._marks is not None and now - self._scanned < RESCAN and self._look() == self._marks:
+        revisions = [source.revision for source in self._sources]
+        is_known = revisions == self._revisions and now - self._scanned < RESCAN
+        if self._marks is not None and is_known and self._look() == self._marks:
             return self._residents
         if self._marks is None:
             for source in self._sources:
@@ -149,7 +157,7 @@ class StatesInformer:
         # Looked at before the scan, so that the next one finds what comes while it runs; after it, only what the scan itself found.
         before = self._look()
         residents = self._scan()
-        self._scanned, self._marks = now, self._look() | before
+        self._scanned, self._marks, self._revisions = now, self._look() | before, revisions
         if residents != self._residents:
             self._residents = residents
         return self._residents

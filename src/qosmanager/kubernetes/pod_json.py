@@ -119,6 +119,7 @@ class StatusJson(Struct):
 
 class _ObjectMetadata(Struct, rename="camel"):
     resource_version: str | None = None
+    uid: str | None = None
 
 
 class _AnyObject(Struct):
@@ -136,6 +137,15 @@ def version_of(raw: msgspec.Raw) -> str:
     """Return an object's resource version, whatever kind it is; "": it has none."""
     found = _ANY.decode(raw)
     return (found.metadata.resource_version if found.metadata else None) or ""
+
+
+def uid_of(raw: msgspec.Raw) -> str:
+    """Return an object's uid, also where the rest of it is not understood; "": it has none."""
+    try:
+        found = _ANY.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    return (found.metadata.uid if found.metadata else None) or ""
 
 
 def said(body: bytes) -> str:

@@ -2,10 +2,15 @@
 
 In: a pod's JSON. Out: `KnownPod`, whatever is wrong with what people wrote on it: that is left out and told in `problems`.
 
-Labels and annotations: `koordinator.sh/qosClass` (LSE, LSR, LS, BE, SYSTEM). `koordinator.sh/eviction-enabled` is what it is to
-Koordinator, the owner's consent: "true" lets even a BestEffort pod without a class be evicted, any other value withholds it. `qosmanager.io/critical`
-("true", "false"). `qosmanager.io/slo-p99` ("100ms"). `qosmanager.io/latency` ("9113/metrics http_request_duration_seconds": port and path
-at the pod's own address, and the histogram there; no other address can be named, for whoever may create a pod writes this).
+What people may write on a pod:
+
+- label `koordinator.sh/qosClass`: LSE, LSR, LS, BE or SYSTEM
+- label `koordinator.sh/eviction-enabled`: the owner's consent, as it is to Koordinator. "true" lets even a BestEffort pod without a class
+  be evicted; any other value withholds it
+- annotation `qosmanager.io/critical`: "true" or "false"
+- annotation `qosmanager.io/slo-p99`: a duration, "100ms"
+- annotation `qosmanager.io/latency`: "9113/metrics http_request_duration_seconds", a port and a path at the pod's own address, and the
+  histogram there; no other address can be named, for whoever may create a pod writes this
 """
 
 from __future__ import annotations

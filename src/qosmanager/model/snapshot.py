@@ -136,8 +136,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     `time` is seconds on a clock that never jumps (in a document: epoch seconds); None: ages and cooldowns count as over.
     `be_cpus` are the CPUs that BE's groups may have, sets of our own left aside; empty: not known, any of the node's. `be_shielded`: the
     kernel itself puts BE behind all others (its group has the smallest weight, or is idle, among its siblings). `be_memory`: bytes
-    that the group of all BE holds, page cache and all (v2; read while `isolation.memory` is on). `node_age` is how old the node's sample is.
-    `pods_age`: seconds since it was last certain that what the cluster says of the pods is so; None: no cluster is asked.
+    that the group of all BE holds, page cache and all (v2; read while `isolation.memory` is on). `node_age` is how old the node's sample
+    is. `pods_age`: seconds since it was last certain that what the cluster says of the pods is so; None: no cluster is asked.
     `missing` maps a reading ("node.io_psi_some", "pods.shop/api.cpu.wait") to the reason why it is None.
     """
 

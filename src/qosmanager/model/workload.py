@@ -11,7 +11,8 @@ from qosmanager.model.qos import QoS
 class CgroupFile(Struct, frozen=True, order=True):
     """One kernel file: controller ("cpu", "cpuset", "memory", "freezer", "unified"), group relative to the root, file name.
 
-    The controller says which hierarchy; on a pure v2 host all of them lie in the one tree.
+    The controller says which hierarchy; on a pure v2 host all of them lie in the one tree. Of a file that has a line for each device, the
+    name with `@` and the device ("io.max@254:0") is that line.
     """
 
     controller: str
@@ -52,6 +53,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     critical: bool = False
     terminating: bool = False
     owner: str | None = None
+    owner_uid: str = ""  # of the controller itself, where the cluster tells; all of its pods have the same
     labelled: bool = True
     cpu_request: float | None = None
     cpu_limit: float | None = None

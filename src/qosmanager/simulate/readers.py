@@ -164,6 +164,7 @@ class SimulatedSource:
     in_use = True
     problems: tuple[str, ...] = ()
     writes_cpusets_below = None
+    revision = None
 
     def __init__(self, node: SimulatedNode) -> None:
         self._node = node

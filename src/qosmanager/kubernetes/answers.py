@@ -1,0 +1,94 @@
+"""What the API server means by an answer: success, when to come again, which permission is missing.
+
+In: an `Answer`, which may as well be HTML of a proxy on the way. Out: values, or words for people. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from qosmanager.documents.problem import printable
+from qosmanager.kubernetes.api import Answer
+from qosmanager.views.log_lines import pairs
+
+_LOG = logging.getLogger("qosmanager")
+_LONGEST_WAIT = 3600.0  # seconds: what is told beyond that is no advice
+_LONGEST_WORDS = 300  # characters of a server's message that are shown
+_MOST_COMPLAINTS = 200
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY = 401, 403, 404, 409, 410, 429
+
+
+class Right(Struct, frozen=True):
+    """A permission: verb, resource ("pods/eviction") and namespace ("": cluster-wide)."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f" in namespace {self.namespace}" if self.namespace else "")
+
+
+class Complaints:
+    """Says each thing that goes wrong once."""
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self._told: set[str] = set()
+
+    def once(self, problem: str) -> None:
+        if problem not in self._told and len(self._told) < _MOST_COMPLAINTS:
+            self._told.add(problem)
+            _LOG.warning(pairs(self._event, problem=problem))
+
+
+def body_of(answer: Answer) -> dict[str, Any] | None:
+    """Return the object that a body holds; None: it holds none."""
+    try:
+        found = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def is_success(answer: Answer) -> bool:
+    """Whether the API server itself says that it was done: a page of a proxy with status 200 is no success."""
+    if not 200 <= answer.status < 300:
+        return False
+    found = body_of(answer)
+    return found is not None and isinstance(found.get("kind"), str) and found.get("status") != "Failure"
+
+
+def retry_after(answer: Answer) -> float | None:
+    """Return the seconds after which to come again, as the header or the status says; None: neither does."""
+    given: object = answer.headers.get("retry-after")
+    if given is None:
+        details = (body_of(answer) or {}).get("details")
+        given = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return None
+    try:
+        seconds = float(given)
+    except (ValueError, OverflowError):
+        return None
+    return min(seconds, _LONGEST_WAIT) if seconds > 0 else None
+
+
+def said(answer: Answer) -> str:
+    """Return what the server says, in one line that can be shown."""
+    message = (body_of(answer) or {}).get("message")
+    words = printable(message)[:_LONGEST_WORDS] if isinstance(message, str) and message else "no message of the API server"
+    return f"{answer.status}: {words}"
+
+
+def refusal(answer: Answer, right: Right) -> str:
+    """Say why something was not done; what is missing is named where it is a permission."""
+    if answer.status == FORBIDDEN:
+        return f"not permitted: {right} ({said(answer)})"
+    if answer.status == UNAUTHORIZED:
+        return f"the API server does not accept this agent's credentials for {right}"
+    return f"{right}: {said(answer)}"
