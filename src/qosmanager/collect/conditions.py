@@ -37,28 +37,28 @@ class Pace:
     The moments lie on a grid: what is spread over the cycles stays spread, however late a cycle begins.
     """
 
-    __slots__ = ("_next", "_period", "_phase")
+    __slots__ = ("_period", "_phase", "next")
 
     def __init__(self, period: float, phase: float) -> None:
         self._period = period
         self._phase = phase
-        self._next = -math.inf
+        self.next = -math.inf  # before this moment it is not due
 
     def due(self, now: float, stretch: float = 1.0) -> bool:
         """Tell whether it is due now, and count it as done; the next time is `stretch` times as far away as usual."""
-        if now < self._next:
+        if now < self.next:
             return False
-        if self._next == -math.inf:
-            self._next = now + self._period * self._phase
+        if self.next == -math.inf:
+            self.next = now + self._period * self._phase
             return True
         step = self._period * stretch
         # Also after a long stop: what is late together must not stay together.
-        self._next += step * (math.floor((now - self._next) / step) + 1)
+        self.next += step * (math.floor((now - self.next) / step) + 1)
         return True
 
     def hasten(self) -> None:
         """Have it due at once."""
-        self._next = -math.inf
+        self.next = -math.inf
 
 
 class Missing:

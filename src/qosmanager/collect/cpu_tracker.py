@@ -76,6 +76,8 @@ class CpuTracker:
         self._stall_pace = Pace(STALL, 1.0)
         self._waiting: float | None = None
         self._window = ThrottleWindow()
+        self._over = Over(LEAST, 0.0)
+        self._complete = False  # nothing was missing of the last usage
         self._limit: float | None = None
         self._raised = False
         self.stall_average: float | None = None  # avg10 of the last reading, percent
@@ -98,8 +100,11 @@ class CpuTracker:
 
     def sample(self, conditions: Conditions, throttled: dict[str, float], *, now: float, dear: bool) -> PodCpu:
         """Measure at `now`, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
+        if conditions.gap != self._over.gap:
+            self._over = Over(LEAST, conditions.gap)
         # What made a cycle come early is looked at since the cycle before; of the others so short a time would be noise.
-        over = Over(0.0 if conditions.hurried and self._workload.key in conditions.hurried else LEAST, conditions.gap)
+        early = conditions.hurried and self._workload.key in conditions.hurried
+        over = Over(0.0, conditions.gap) if early else self._over
         usage, ratio = self._usage(now, over)
         if dear or self._hurried:
             self._waiting = self._wait(now, over, usage, dear)
@@ -117,7 +122,7 @@ class CpuTracker:
         if dear or self._hurried or self._raised:
             self._read_limit(conditions.own_limit, dear)
         if usage is not None:
-            self._history.add_usage(now, usage)
+            self._history.usage.add(now, usage)
         if dear or self._mean is None:
             self._mean = self._history.usage.mean(now - MEAN)
             self._missing.note("cpu.usage_mean", "" if self._mean is not None else FIRST)
@@ -136,18 +141,23 @@ class CpuTracker:
             counters = self._reader.cpu()
         except (OSError, ValueError) as error:
             self._used.clear()
+            self._complete = False
             self._missing.note("cpu.usage", why(error))
             self._missing.note("cpu.throttled", why(error))
             return None, None
         usage, reason = _rate(self._used, now, counters.usage, over)
         if usage is not None and usage > MOST_CORES:
             usage, reason = None, ABSURD
-        self._missing.note("cpu.usage", reason)
         if counters.periods is None or counters.throttled is None:
-            self._missing.note("cpu.throttled", "the group has no cpu controller")
-            return usage, None
-        ratio = self._window.add(now, counters.periods, counters.throttled, over.gap)
-        self._missing.note("cpu.throttled", "" if ratio is not None else FIRST)
+            ratio, unknown = None, "the group has no cpu controller"
+        else:
+            ratio = self._window.add(now, counters.periods, counters.throttled, over.gap)
+            unknown = "" if ratio is not None else FIRST
+        complete = usage is not None and ratio is not None
+        if not (complete and self._complete):
+            self._complete = complete
+            self._missing.note("cpu.usage", reason)
+            self._missing.note("cpu.throttled", unknown)
         return usage, ratio
 
     def _wait(self, now: float, over: Over, usage: float | None, dear: bool) -> float | None:
@@ -208,12 +218,15 @@ class CpuTracker:
 
 def _rate(trail: Trail[float], now: float, counter: float, over: Over) -> tuple[float | None, str]:
     """Keep a counter, and return its rise per second, or None and why there is none."""
-    newest, begin = trail.newest, trail.begin(now, over.least)
-    if newest is not None and (counter < newest[1] or now - newest[0] > over.gap):
+    newest = trail.newest
+    if newest is None:
+        trail.add(now, counter)
+        return None, FIRST
+    elapsed = now - newest[0]
+    begin = newest if elapsed >= over.least else trail.begin(now, over.least) or newest
+    if counter < newest[1] or elapsed > over.gap:
         trail.clear()
     trail.add(now, counter)
-    if newest is None or begin is None:
-        return None, FIRST
-    if not 0 < now - newest[0] <= over.gap:
+    if not 0 < elapsed <= over.gap:
         return None, GAP
     return (None, RESET) if counter < newest[1] else ((counter - begin[1]) / (now - begin[0]), "")

@@ -59,12 +59,12 @@ class PodTracker:
         """Measure now; container groups' throttled ratios go into `throttled`. Raises GroupGoneError when the pod has ended."""
         now = conditions.monotonic()
         thrift = conditions.thrift
-        limits = self._limits_pace.due(now, 2.0 if thrift >= 3 else 1.0)
+        limits = now >= self._limits_pace.next and self._limits_pace.due(now, 2.0 if thrift >= 3 else 1.0)
         workload = self.workload
         cpu = self._cpu.sample(conditions, throttled, now=now, dear=limits)
-        if self._memory_pace.due(now, 2.0 if thrift >= 3 else 1.0):
+        if now >= self._memory_pace.next and self._memory_pace.due(now, 2.0 if thrift >= 3 else 1.0):
             self._memory.sample(workload, now, conditions)
-        if self._observed_pace.due(now, 2.0 if thrift >= 1 else 1.0):
+        if now >= self._observed_pace.next and self._observed_pace.due(now, 2.0 if thrift >= 1 else 1.0):
             if thrift >= 2:
                 self._observed.spare()
             else:

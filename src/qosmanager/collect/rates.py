@@ -25,15 +25,11 @@ def rise(now: float | None, before: float | None) -> float | None:
 class Trail(Generic[T]):
     """The last readings of a source: as many as are needed for a rate over at least half a second, however short the cycles."""
 
-    __slots__ = ("_past",)
+    __slots__ = ("_past", "newest")
 
     def __init__(self) -> None:
         self._past: list[tuple[float, T]] = []
-
-    @property
-    def newest(self) -> tuple[float, T] | None:
-        """The last reading and its time."""
-        return self._past[-1] if self._past else None
+        self.newest: tuple[float, T] | None = None  # the last reading and its time
 
     def begin(self, now: float, least: float) -> tuple[float, T] | None:
         """Return the newest reading that is `least` seconds old, else the oldest; None: there is none."""
@@ -50,11 +46,13 @@ class Trail(Generic[T]):
         past = self._past
         while len(past) > 1 and now - past[1][0] >= LEAST:
             del past[0]
-        past.append((now, reading))
+        self.newest = now, reading
+        past.append(self.newest)
 
     def clear(self) -> None:
         """Begin anew."""
         self._past.clear()
+        self.newest = None
 
 
 class ThrottleWindow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,7 @@ from qosmanager.collect.trend import slope
 from qosmanager.config.settings import Policy, Settings
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Node, Pod, Snapshot
-from qosmanager.model.workload import Placement
+from qosmanager.model.workload import Placement, Workload
 from qosmanager.ports import Clock, Latencies
 
 FITS = 10.0  # seconds between two fits
@@ -57,6 +57,7 @@ class Sampler:
         self._pods: dict[str, PodTracker] = {}
         self._missing: dict[str, str] = {}  # of all pods
         self._residents: Residents | None = None
+        self._workloads: dict[str, Workload] | None = None  # of the pods; None: to be listed anew
         self._trends = Trends()
         self._informer = sources.informer
         self._thrift = 0
@@ -104,18 +105,21 @@ class Sampler:
         throttled: dict[str, float] = {}
         pods = self._sample_pods(throttled)
         missing = self._missing | self._node.missing
+        sums = Sums(pods)
         if fresh:
-            self._remember(now, pods)
+            self._remember(now, sums)
         snapshot = Snapshot(
-            node=self._with_trends(now, pods, missing),
+            node=self._with_trends(now, sums, missing),
             pods=tuple(pods),
             be_cpus=self._read_be_cpus(now, residents),
             time=now,
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             missing=missing,
         )
+        if self._workloads is None:
+            self._workloads = {key: tracker.workload for key, tracker in self._pods.items()}
         self.placement = Placement(
-            workloads={key: tracker.workload for key, tracker in self._pods.items()},
+            workloads=self._workloads,
             be_parent=residents.be_parent,
             throttled=throttled,
             kubelet_owned=residents.kubelet_owned,
@@ -153,12 +157,13 @@ class Sampler:
                 self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), missing, phase)
             elif known.workload != workload:
                 known.adopt(workload)
-        self._residents = residents
+        self._residents, self._workloads = residents, None
         self._be_cpus_pace.hasten()
         self._sources.latencies.watch(residents.workloads)
 
     def _drop(self, key: str) -> None:
         self._pods.pop(key).close()
+        self._workloads = None
         self.cache.drop(key)
 
     def _sample_pods(self, throttled: dict[str, float]) -> list[Pod]:
@@ -192,7 +197,7 @@ class Sampler:
             self._informer.invalidate()
         return pods
 
-    def _remember(self, now: float, pods: list[Pod]) -> None:
+    def _remember(self, now: float, sums: Sums) -> None:
         """Put this cycle into the history; a sum over pods of which one is not measured is a gap."""
         node, cache = self._node.node, self.cache
         assert node is not None
@@ -200,23 +205,20 @@ class Sampler:
             cache.memory_available.add(now, node.memory_available)
         if node.cpu_usage is not None:
             cache.cpu_minutes.add(now, node.cpu_usage)
-        be = total(pod.cpu.usage for pod in pods if pod.qos is QoS.BE)
-        if node.cpu_usage is not None and be is not None:
-            cache.cpu_percent_without_be.add(now, max(0.0, node.cpu_usage - be) / node.cpus * 100)
-        rss = total(pod.memory.rss for pod in pods if is_latency_sensitive(pod.qos))
-        if rss:
-            cache.ls_rss.add(now, rss)
-        ls = total(pod.cpu.usage for pod in pods if is_latency_sensitive(pod.qos))
-        ended_minute = None if ls is None else cache.ls_minutes.add(now, ls)
+        if node.cpu_usage is not None and sums.be is not None:
+            cache.cpu_percent_without_be.add(now, max(0.0, node.cpu_usage - sums.be) / node.cpus * 100)
+        if sums.ls_rss:
+            cache.ls_rss.add(now, sums.ls_rss)
+        ended_minute = None if sums.ls is None else cache.ls_minutes.add(now, sums.ls)
         if ended_minute is not None:
             cache.peaks.add(self._sources.clock.wall(), ended_minute)
 
-    def _with_trends(self, now: float, pods: list[Pod], missing: dict[str, str]) -> Node:
+    def _with_trends(self, now: float, sums: Sums, missing: dict[str, str]) -> Node:
         if self._node.node is None:
             raise NodeUnreadableError(self._node.failure)
         trends = self._trends
         trends.refresh(self.cache, now, self._sources.clock.wall())
-        rss = total(pod.memory.rss for pod in pods if is_latency_sensitive(pod.qos))
+        rss = sums.ls_rss
         available = fall(*self.cache.memory_available.since(now - AVAILABLE_TREND))
         if available is None:
             missing["node.memory_available_trend"] = "less than 10 s of history"
@@ -258,15 +260,35 @@ class Trends:
         self.cpu_peak = cache.cpu_minutes.largest()
 
 
+class Sums:
+    """Of all pods: CPU usage of BE (`be`) and of the LS pods (`ls`) in cores, memory of the LS pods (`ls_rss`) in bytes; None when that of
+    one of them is not known."""
+
+    __slots__ = ("be", "ls", "ls_rss")
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        be: list[float | None] = []
+        ls: list[float | None] = []
+        rss: list[float | None] = []
+        for pod in pods:
+            if pod.qos is QoS.BE:
+                be.append(pod.cpu.usage)
+            elif is_latency_sensitive(pod.qos):
+                ls.append(pod.cpu.usage)
+                rss.append(pod.memory.rss)
+        self.be, self.ls, self.ls_rss = total(be), total(ls), total(rss)
+
+
 def total(values: Iterable[float | None]) -> float | None:
     """Return the sum; None when one of the values is not known."""
-    known = list(values)
-    return None if None in known else float(sum(value for value in known if value is not None))
-
-
-def fall(times: Iterable[float], values: Iterable[float]) -> float | None:
-    """Return the net change per second from the first point to the last; None for less than 10 s of history."""
-    ends, levels = list(times), list(values)
-    if not ends or ends[-1] - ends[0] < AVAILABLE_SPAN:
+    try:
+        return float(sum(values))  # type: ignore[arg-type]
+    except TypeError:
         return None
-    return (levels[-1] - levels[0]) / (ends[-1] - ends[0])
+
+
+def fall(times: Sequence[float], values: Sequence[float]) -> float | None:
+    """Return the net change per second from the first point to the last; None for less than 10 s of history."""
+    if not times or times[-1] - times[0] < AVAILABLE_SPAN:
+        return None
+    return (values[-1] - values[0]) / (times[-1] - times[0])
