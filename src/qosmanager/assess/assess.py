@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
-
 from msgspec.structs import replace
 
 from qosmanager.assess.latency import above_slo, rising, slo_signal
 from qosmanager.assess.matrix import decision_matrix
 from qosmanager.assess.oom_risk import oom_risk
-from qosmanager.assess.pressure import cpu_pressure, io_pressure, memory_percent, memory_pressure
-from qosmanager.assess.recollection import means, remember, smooth
+from qosmanager.assess.pressure import counted_use, cpu_pressure, guard_pressure, io_pressure, memory_percent, memory_pressure
+from qosmanager.assess.recollection import means, median, remember, smooth, weights
+from qosmanager.assess.suffering import look_after
 from qosmanager.config.settings import Settings
 from qosmanager.model.assessment import Assessment, MatrixInputs
 from qosmanager.model.census import Census
@@ -25,23 +24,26 @@ def assess(state: State, snapshot: Snapshot, census: Census, settings: Settings)
     """Judge a snapshot. The effective level is the raw one here; decide() holds it back where it must."""
     node = snapshot.node
     cpu = cpu_pressure(node, census, settings)
+    guard = guard_pressure(node, census, settings) if settings.leaves_be_out else cpu
     memory = memory_pressure(node, settings.memory_pressure)
-    state = remember(state, snapshot, census, cpu.score)
-    state = smooth(state, settings.smoothing.window, snapshot.time, cpu.score, memory.score)
+    state = remember(state, snapshot, census, guard.score, settings)
+    state = smooth(state, settings, snapshot.time, guard.score, memory.score)
     if (mean := means(state)) is not None:
-        cpu, memory = replace(cpu, mean=mean[0]), replace(memory, mean=mean[1])
+        guard, memory = replace(guard, mean=mean[0]), replace(memory, mean=mean[1])
     climbing = tuple(pod.key for pod in census.ls if rising(pod))
     inputs = MatrixInputs(
-        cpu_percent=(node.cpu_usage or 0.0) / node.cpus * 100,
+        cpu_percent=(counted_use(node, census, settings) or 0.0) / node.cpus * 100,
         memory_percent=memory_percent(node) or 0.0,
         cpu_trend=node.cpu_trend or 0.0,
         latency_rising=bool(climbing),
+        without_be=settings.leaves_be_out,
     )
     matrix = decision_matrix(inputs)
-    present, steady = _raw_levels(state, snapshot.time, settings, inputs, cpu.mean)
+    present, steady = _raw_levels(state, snapshot.time, settings, inputs, guard.mean)
+    state, wellbeing = look_after(state, snapshot, census, settings)
     ended = None if state.victim_ended is None or snapshot.time is None else snapshot.time - state.victim_ended
     return state, Assessment(
-        cpu=cpu,
+        cpu=cpu if settings.leaves_be_out else guard,
         memory=memory,
         io=io_pressure(node, settings.io_pressure),
         matrix=matrix,
@@ -52,6 +54,8 @@ def assess(state: State, snapshot: Snapshot, census: Census, settings: Settings)
         oom=oom_risk(node, settings.memory_evict.min_available, ended),
         latency_rising=climbing,
         slo_violated_by=tuple(pod.key for pod in census.ls if above_slo(pod)),
+        guard=guard if settings.leaves_be_out else None,
+        wellbeing=wellbeing,
     )
 
 
@@ -68,8 +72,9 @@ def _raw_levels(state: State, now: float | None, settings: Settings, inputs: Mat
     present = level(state.recent[-1].cpu_score, inputs.cpu_percent)
     if present >= Level.CRITICAL:
         return present, present
-    recent = [moment for moment in state.recent if now is None or now - moment.time < _MEDIAN_OVER]
-    percents = [moment.cpu_percent for moment in recent if moment.cpu_percent is not None]
-    median = level(statistics.median(moment.cpu_score for moment in recent), statistics.median(percents) if percents else 0.0)
+    weighed = zip(weights(state.recent, settings.sync_period), state.recent, strict=True)
+    recent = [(weight, moment) for weight, moment in weighed if now is None or now - moment.time < _MEDIAN_OVER]
+    percents = [(weight, moment.cpu_percent) for weight, moment in recent if moment.cpu_percent is not None]
+    steady = level(median([(weight, moment.cpu_score) for weight, moment in recent]), median(percents) if percents else 0.0)
     # A median that is still CRITICAL while this moment no longer is raises nothing further.
-    return present, min(median, Level.HIGH)
+    return present, min(steady, Level.HIGH)

@@ -10,21 +10,52 @@ from qosmanager.model.snapshot import Node
 _RECLAIM_FLOOR = 100.0  # pages/s of direct scan below which reclaim counts nothing
 
 
+def counted_use(node: Node, census: Census, settings: Settings) -> float | None:
+    """Return the CPU use that decides, in cores: the node's, without BE's where that makes way; None when not measured (section 13)."""
+    if node.cpu_usage is None or not settings.leaves_be_out:
+        return node.cpu_usage
+    return max(0.0, node.cpu_usage - census.be_usage)
+
+
 def cpu_pressure(node: Node, census: Census, settings: Settings) -> Pressure:
     """Score CPU; a quantity not measured counts 0 points."""
     percent = None if node.cpu_usage is None else node.cpu_usage / node.cpus * 100
+    load = None if node.load1 is None else node.load1 / node.cpus
+    return _pressure(
+        settings.cpu_pressure,
+        _counted("usage", percent, 0.4, 40, {"cpu_percent": percent}),
+        *_of_services(node, census, settings),
+        _counted("load", load, 10, 20, {"load1": node.load1, "cpus": node.cpus}),
+    )
+
+
+def guard_pressure(node: Node, census: Census, settings: Settings) -> Pressure:
+    """Score CPU without BE: the same factors, without what BE uses and loads (section 13).
+
+    Whose tasks load1 counts it does not tell: it counts as at most what all others use and the LS pods wait for.
+    """
+    use = counted_use(node, census, settings)
+    percent = None if use is None else use / node.cpus * 100
+    load = None if use is None or node.load1 is None else min(node.load1, use + sum(pod.cpu.wait or 0.0 for pod in census.ls))
+    share = None if load is None else load / node.cpus
+    return _pressure(
+        settings.cpu_pressure,
+        _counted("usage", percent, 0.4, 40, {"cpu_percent_without_be": percent}),
+        *_of_services(node, census, settings),
+        _counted("load", share, 10, 20, {"load1": node.load1, "load_without_be": load, "cpus": node.cpus}),
+    )
+
+
+def _of_services(node: Node, census: Census, settings: Settings) -> tuple[Factor, Factor]:
+    """Return the factors that hold nothing of BE in any case: the LS ratio and the trend."""
     declared = [(pod.cpu.usage, pod.cpu.request) for pod in census.ls if pod.cpu.request and pod.cpu.usage is not None]
     usage = sum(used for used, _ in declared)
     request = sum(requested for _, requested in declared)
     counted = max(request, settings.ls_request_floor * node.cpus)
     ratio = usage / counted if declared else None
-    load = None if node.load1 is None else node.load1 / node.cpus
-    return _pressure(
-        settings.cpu_pressure,
-        _counted("usage", percent, 0.4, 40, {"cpu_percent": percent}),
+    return (
         _counted("ls_ratio", ratio, 30, 60, {"ls_usage": usage, "ls_request": counted}),
         _counted("trend", node.cpu_trend, 20, 20, {"cpu_trend": node.cpu_trend}),
-        _counted("load", load, 10, 20, {"load1": node.load1, "cpus": node.cpus}),
     )
 
 

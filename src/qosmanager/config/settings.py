@@ -224,6 +224,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
         float, _meta("ratio", "the LS request counts as at least this share of the CPUs; 0: the literal ratio", 0, 1)
     ] = 0.25
     evict_unlabelled: Annotated[bool, _meta("", "evict BestEffort pods without a QoS label too")] = False
+    eviction_budget: Annotated[int, _meta("number", "on Kubernetes, at most so many evictions of this node's pods in an hour", 1, 1000)] = 10
     system_reserved: SystemReserved = SystemReserved()
     fast_path: FastPathSettings = FastPathSettings()
     cpu_burst: CpuBurstSettings = CpuBurstSettings()

@@ -50,14 +50,16 @@ def _could_stay_lower(facts: Facts, draft: Draft, held: Level) -> bool:
 
 def _level_at(facts: Facts, more_score: float, more_percent: float) -> Level:
     """Return the higher of score level and matrix priority if both readings were that much higher."""
-    cpu, inputs = facts.assessment.cpu, facts.assessment.matrix.inputs
+    cpu, inputs = facts.assessment.deciding, facts.assessment.matrix.inputs
     score = (cpu.score if cpu.mean is None else max(cpu.score, cpu.mean)) + more_score
     priority = decision_matrix(replace(inputs, cpu_percent=inputs.cpu_percent + more_percent)).priority
     return max(facts.settings.cpu_pressure.level(score), priority)
 
 
 def _extra(facts: Facts, draft: Draft, lower: Level) -> float:
-    """Return how many cores more BE would use at the lower level; 0 when it is measured not to use what it has."""
+    """Return how many cores more BE would use at the lower level, as far as that counts; 0 when it is measured not to use what it has."""
+    if facts.settings.leaves_be_out:
+        return 0.0
     limit = draft.state.be_limit
     measured = all(pod.cpu.usage is not None for pod in facts.census.be)
     if limit is None or (measured and is_above(0.9 * limit, facts.census.be_usage)):

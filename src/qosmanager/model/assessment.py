@@ -36,6 +36,7 @@ class MatrixInputs(Struct, frozen=True, kw_only=True):
     memory_percent: float
     cpu_trend: float
     latency_rising: bool
+    without_be: bool = False  # what BE uses is left out of cpu_percent
 
 
 class Matrix(Struct, frozen=True):
@@ -54,11 +55,41 @@ class OomRisk(Struct, frozen=True, kw_only=True):
     forecast: float | None = None
 
 
+class Suffering(Struct, frozen=True, kw_only=True):
+    """An LS pod that is worse off than it bears, by its `measure`: p99 (`value` and `bound` in seconds, the SLO) or stall (shares of its
+    running time). `elsewhere` says why BE is not the cause; empty: it may be."""
+
+    pod: str
+    measure: str
+    value: float
+    bound: float
+    elsewhere: str = ""
+
+    @property
+    def severity(self) -> float:
+        """By how much the value is above the bound, as a share of it."""
+        return self.value / self.bound - 1
+
+
+class Wellbeing(Struct, frozen=True, kw_only=True):
+    """How the LS pods fare (strategy `slo`, section 13). `slack` is that of the pod that has least, 1 (all of it) to 0; `unjudged` are the
+    pods that nothing tells it of."""
+
+    suffering: tuple[Suffering, ...] = ()
+    slack: float = 1.0
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def caused(self) -> tuple[Suffering, ...]:
+        """Those that BE may be the cause of."""
+        return tuple(each for each in self.suffering if not each.elsewhere)
+
+
 class Assessment(Struct, frozen=True, kw_only=True):
     """The whole judgement of one snapshot.
 
     `raw_level` is that of this moment, `steady_level` the one a rise goes to (medians of 3 s below CRITICAL), `effective_level`
-    the one BE is held at.
+    the one BE is held at. `guard`: the CPU score without BE, which decides with strategies that have BE make way; None: `cpu` does.
     """
 
     cpu: Pressure
@@ -72,3 +103,10 @@ class Assessment(Struct, frozen=True, kw_only=True):
     oom: OomRisk
     latency_rising: tuple[str, ...] = ()  # keys of the LS pods whose latency rises
     slo_violated_by: tuple[str, ...] = ()  # keys of the LS pods above their SLO
+    guard: Pressure | None = None
+    wellbeing: Wellbeing | None = None  # None: the strategy is not `slo`
+
+    @property
+    def deciding(self) -> Pressure:
+        """The CPU score that levels and evictions go by."""
+        return self.cpu if self.guard is None else self.guard

@@ -83,11 +83,11 @@ class IoHold(Struct, frozen=True, kw_only=True):
 
 
 class Objective(Struct, frozen=True, kw_only=True):
-    """What strategy `slo` has learned (section 13). `calm`: LS pod -> the share of its running time that it waits when BE is not in its way.
+    """What strategy `slo` has learned (section 13). `calm`: LS pod -> the share of its running time that it waits without BE in its way.
 
     `wanted`: the LS pods' demand, in cores, that BE leaves room for: up at once, down slowly; `margin`: cores by which demand was seen to
-    rise above that within a cycle. `ceiling`: cores at which BE was in the way last, as of `fell`. `severity`: how much the LS pods suffered
-    when the limit began to fall for them (0.5: half above what they bear); None: it has not.
+    rise above that within a cycle. `ceiling`: cores at which BE was in the way last, as of `fell`. `severity`: how much the LS pods
+    suffered when the limit began to fall for them (0.5: half above what they bear); None: it has not.
     """
 
     calm: dict[str, float] = {}

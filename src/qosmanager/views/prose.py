@@ -9,6 +9,8 @@ WIDTH = 100
 
 _READINGS = {
     "cpu_percent": "node CPU {:.1f} percent",
+    "cpu_percent_without_be": "node CPU without BE {:.1f} percent",
+    "load_without_be": "at most {:.4g} of it not BE's",
     "ls_usage": "LS usage {:.4g} cores",
     "ls_request": "LS request counts as {:.4g} cores",
     "cpu_trend": "CPU without BE {:+.2f} points a minute",

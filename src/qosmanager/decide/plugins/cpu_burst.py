@@ -62,8 +62,20 @@ def expire_bursts(facts: Facts, draft: Draft) -> Draft:
 
 
 def node_idle(facts: Facts) -> float:
-    """Return the idle share of the node's CPUs, a ratio."""
-    return 1 - facts.node_usage / facts.cpus
+    """Return the idle share of the node's CPUs, a ratio; what BE makes way with counts as idle."""
+    return 1 - (facts.node_usage - _makes_way(facts)) / facts.cpus
+
+
+def _makes_way(facts: Facts) -> float:
+    """Return the cores that BE's limit takes from it as soon as somebody else wants them, down to its floor (section 13).
+
+    What only observes grants from what an observed limit would give, what enforces from one in force.
+    """
+    settings = facts.settings
+    mode = settings.mode(Plugin.CPU_SUPPRESS)
+    if not settings.leaves_be_out or mode not in (Mode.ENFORCE, settings.mode(_PLUGIN)):
+        return 0.0
+    return max(0.0, facts.census.be_usage - settings.cpu_suppress.min_cores)
 
 
 def _bursting(draft: Draft) -> set[str]:
@@ -156,10 +168,11 @@ def _turn(pod: Pod) -> tuple[bool, int, float, str]:
 def _headroom(facts: Facts, draft: Draft) -> float:
     """Return the cores that nobody uses, less what running bursts may still take."""
     census, resources = facts.census, draft.resources
-    used = census.ls_usage + census.be_usage
+    makes_way = _makes_way(facts)
+    used = census.ls_usage + census.be_usage - makes_way
     if census.unmeasured:
         # What is not measured pod by pod still shows in the node's usage: such a pod makes no room.
-        used = max(used, facts.node_usage - (resources.system_usage or 0.0))
+        used = max(used, facts.node_usage - (resources.system_usage or 0.0) - makes_way)
     usage = {pod.key: pod.cpu.usage or 0.0 for pod in census.ls}
     # After the running ones are settled all are of the present mode: what is observed shares the headroom as it would when enforced.
     reserved = sum(max(0.0, burst.limit - usage[burst.pod]) for burst in draft.state.bursts)

@@ -6,7 +6,7 @@ import math
 
 from msgspec import Struct
 
-from qosmanager.config.settings import Trigger
+from qosmanager.config.settings import Strategy, Trigger
 from qosmanager.decide.facts import Draft, Facts, cpu_held, is_terminating, ls_demand, may_be_evicted
 from qosmanager.model.actions import Evict
 from qosmanager.model.census import is_above, is_at_least
@@ -72,7 +72,7 @@ def _remember_signals(facts: Facts, draft: Draft) -> Draft:
 
 def _score(facts: Facts) -> float:
     """Return the score that eviction looks at: with smoothing, both must be above the threshold."""
-    cpu = facts.assessment.cpu
+    cpu = facts.assessment.deciding
     return cpu.score if cpu.mean is None else min(cpu.score, cpu.mean)
 
 
@@ -118,10 +118,27 @@ def _why_not(facts: Facts, draft: Draft, immediate: bool) -> tuple[str, str] | N
 def _untried(facts: Facts) -> str | None:
     """Return why suppression does not yet count as tried; None: it was."""
     before = facts.before
+    if facts.settings.cpu_suppress.strategy is Strategy.SLO:
+        return _not_at_floor(facts)
     if before.suppress_level is None or before.suppress_level < Level.CRITICAL or before.be_observed:
         return "suppression at CRITICAL has not been tried yet"
     if not facts.has_held(before.suppress_since, _TRIED_FOR):
         return f"suppression at {before.suppress_level.value} has held for {facts.elapsed(before.suppress_since):.1f} s of {_TRIED_FOR:g}"
+    return _not_held(facts)
+
+
+def _not_at_floor(facts: Facts) -> str | None:
+    """Return why BE is not at its floor for long enough: strategy `slo` goes that far for LS pods that suffer, at whatever level."""
+    before, floor = facts.before, facts.settings.cpu_suppress.min_cores
+    if before.floor_since is None or before.be_observed:
+        return f"BE is not held at its floor of {floor:g} cores"
+    if not facts.has_held(before.floor_since, _TRIED_FOR):
+        return f"BE has been at its floor of {floor:g} cores for {facts.elapsed(before.floor_since):.1f} s of {_TRIED_FOR:g}"
+    return _not_held(facts)
+
+
+def _not_held(facts: Facts) -> str | None:
+    before = facts.before
     limit = before.be_limit
     if limit is None:
         return "no BE limit is in force yet"
@@ -164,7 +181,7 @@ def _evict(facts: Facts, draft: Draft, shortage: Shortage, immediate: bool) -> D
             break
         chosen.append(pod)
         freed += cpu_held(pod)
-    cause = "EVICT_BE_IMMEDIATELY" if immediate else f"score {facts.assessment.cpu.score:.1f}, SLO {facts.assessment.slo.value}"
+    cause = "EVICT_BE_IMMEDIATELY" if immediate else f"score {facts.assessment.deciding.score:.1f}, SLO {facts.assessment.slo.value}"
     for place, pod in enumerate(chosen, 1):
         reason = (
             f"{cause}; LS lacks {shortage.shortage:.4g} cores, need {shortage.need:.4g}; victim {place} of {len(chosen)}: "

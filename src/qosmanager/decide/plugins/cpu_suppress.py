@@ -11,6 +11,8 @@ from qosmanager.decide.allowance import Allowance, allowance, ls_claim
 from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.level import hold_level
+from qosmanager.decide.motion import DEAD_BAND, MINUTE, moved, oscillating
+from qosmanager.decide.objective import aim
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.census import is_above, is_at_least
 from qosmanager.model.cpu_list import format_cpus
@@ -18,10 +20,7 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import CpuId
 from qosmanager.model.state import State
 
-DEAD_BAND = 0.01  # of the limit in force for falls, of the CPUs for rises
-_MINUTE = 60.0
 _STARVING_AFTER = 600.0  # seconds at the floor
-_TOO_MANY_REVERSALS = 4  # a minute
 _CPUS_AGAIN = 60.0  # seconds after which CPUs that could not be set are tried again
 _PLUGIN = Plugin.CPU_SUPPRESS
 
@@ -37,7 +36,12 @@ def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
     held = hold_level(facts, draft)
     draft = replace(draft, level=held.level)
     draft = draft.remember(suppress_level=held.level, suppress_since=held.since, below_since=held.below_since)
-    draft = draft.remember(be_observed=mode is Mode.OBSERVE, oscillating=_oscillating(facts, draft.state))
+    draft = draft.remember(be_observed=mode is Mode.OBSERVE, oscillating=oscillating(facts, draft.state))
+    if facts.settings.cpu_suppress.strategy is Strategy.SLO:
+        aimed, draft = aim(facts, draft)
+        if aimed.limit is None:
+            return _let_go(draft, mode, aimed.reason).remember(floor_since=None)
+        return _report_starving(facts, hold(facts, draft, aimed.limit, aimed.reason), aimed.limit)
     allowed = allowance(facts, draft, held.level)
     limit, draft = _approach(facts, draft, allowed.target)
     draft = hold(facts, draft, limit, _reason(facts, draft, allowed, limit))
@@ -59,12 +63,20 @@ def _release_if_not_wanted(facts: Facts, draft: Draft, mode: Mode) -> Draft:
     held = [] if state.be_limit is None else [f"{state.be_limit:.4g} cores"]
     held += [] if state.be_cpus is None else [f"CPUs {state.be_cpus}"]
     reason = f"CPUSuppress is set to {mode.value}; BE was held at {' and '.join(held)}"
-    if not observed and (state.be_cpus is None or _quota_holds(state.be_limit)):
-        draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason=reason))
-    if not observed and state.be_cpus is not None:
-        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason=reason))
+    if not observed:
+        draft = _let_go(draft, Mode.ENFORCE, reason)
     # The level holds BE anew from here: what was only observed is not "suppression was tried".
     return draft.remember(be_limit=None, be_cpus=None, be_observed=False, suppress_since=facts.now, last_move=0, floor_since=None)
+
+
+def _let_go(draft: Draft, mode: Mode, reason: str) -> Draft:
+    """Put back what BE had of its own, where anything of ours holds it."""
+    state = draft.state
+    if state.be_limit is not None and (state.be_cpus is None or _quota_holds(state.be_limit)):
+        draft = draft.act(RestoreBeCpuLimit(plugin=_PLUGIN, reason=reason, mode=mode))
+    if state.be_cpus is not None:
+        draft = draft.act(RestoreBeCpuset(plugin=_PLUGIN, reason=reason, mode=mode))
+    return draft.remember(be_limit=None, be_cpus=None)
 
 
 def _quota_holds(limit: float | None) -> bool:
@@ -78,7 +90,7 @@ def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
     if limit is None or math.isinf(limit):
         return target, draft
     if is_above(limit, target):
-        return (target, _moved(facts, draft, -1)) if is_at_least(limit - target, DEAD_BAND * limit) else (limit, draft)
+        return (target, moved(facts, draft, -1)) if is_at_least(limit - target, DEAD_BAND * limit) else (limit, draft)
     if not is_at_least(target - limit, DEAD_BAND * facts.cpus) or not is_above(target, limit):
         return limit, draft
     if draft.failures:
@@ -87,24 +99,7 @@ def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
         names = ", ".join(facts.census.unmeasured[:3])
         return limit, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
     step = settings.relax_step * facts.cpus * facts.dt * (0.5 if draft.state.oscillating else 1.0)
-    return min(target, limit + step), _moved(facts, draft, 1)
-
-
-def _moved(facts: Facts, draft: Draft, direction: int) -> Draft:
-    state = draft.state
-    if state.last_move == -direction and facts.now is not None:
-        draft = draft.remember(reversals=(*_last_minute(facts, state), facts.now))
-    return draft.remember(last_move=direction)
-
-
-def _last_minute(facts: Facts, state: State) -> tuple[float, ...]:
-    return tuple(moment for moment in state.reversals if facts.elapsed(moment) < _MINUTE)
-
-
-def _oscillating(facts: Facts, state: State) -> bool:
-    """More than 4 reversals in a minute begin an oscillation; a minute without one ends it (section 10)."""
-    reversals = len(_last_minute(facts, state))
-    return reversals > _TOO_MANY_REVERSALS or (state.oscillating and reversals > 0)
+    return min(target, limit + step), moved(facts, draft, 1)
 
 
 def hold(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
@@ -175,6 +170,6 @@ def _report_starving(facts: Facts, draft: Draft, limit: float) -> Draft:
     since = facts.now if draft.state.floor_since is None else draft.state.floor_since
     draft = draft.remember(floor_since=since)
     if since is not None and facts.has_held(since, _STARVING_AFTER):
-        minutes = facts.elapsed(since) / _MINUTE
+        minutes = facts.elapsed(since) / MINUTE
         return draft.refuse(_PLUGIN, "starving", f"BE has been at its floor of {limit:.4g} cores for {minutes:.0f} minutes")
     return draft

@@ -189,6 +189,7 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
                 cpu=pod.cpu.usage,
                 memory=pod.memory.rss,
                 leaking=leaking,
+                growth=pod.memory.growth if leaking else None,
             )
         )
     if mode is not Mode.ENFORCE:
