@@ -5,18 +5,23 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
+.PHONY: run test v2-image containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
 
 # Two processes: one with all tests that use the machine itself, one with the others.
-test: check v2-image
+test: check v2-image containers
 	$(BIN)/pytest -n 2
 
 # What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.
 v2-image: $(VENV)/.ready
 	@$(BIN)/python tests/guest/prepare.py
+
+# What the tests on real containers run: containerd, runc and busybox out of Debian's packages, not installed. Where they cannot be had it
+# says why, and those tests skip.
+containers: $(VENV)/.ready
+	@$(BIN)/python tests/real_kubelet/prepare.py
 
 check: lint types contracts
 
