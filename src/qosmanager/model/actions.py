@@ -61,6 +61,7 @@ class Evict(Basis, frozen=True, kw_only=True, tag="evict", tag_field="kind"):
     cpu: float | None = None
     memory: int | None = None
     leaking: bool = False  # marked, so that a person decides before it comes back
+    growth: float | None = None  # bytes/min, of one that leaks
 
 
 Action = SetCpuLimit | RestoreCpuLimit | SetBeCpuLimit | RestoreBeCpuLimit | SetBeCpuset | RestoreBeCpuset | Evict
