@@ -38,6 +38,7 @@ class OwnerReference(Struct):
     """Who made the pod, or would not let go of it."""
 
     kind: str | None = None
+    name: str | None = None
     uid: str | None = None
     controller: bool | None = None
 
