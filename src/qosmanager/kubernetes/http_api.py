@@ -45,10 +45,11 @@ class _Connection:
 
     def __init__(self, address: tuple[str, int], name: str, context: ssl.SSLContext, timeout: float) -> None:
         self.context = context
+        self._response: http.client.HTTPResponse | None = None
         self._http = http.client.HTTPConnection(*address)
         plain = socket.create_connection(address, timeout)
         try:
-            self._http.sock = context.wrap_socket(plain, server_hostname=name)
+            self._http.sock = self._socket = context.wrap_socket(plain, server_hostname=name)
         except BaseException:
             plain.close()
             raise
@@ -56,22 +57,24 @@ class _Connection:
     def send(self, question: _Question, headers: dict[str, str]) -> http.client.HTTPResponse:
         """Ask, and wait for the beginning of the answer."""
         self._http.request(question.method, question.target, question.body, headers)
-        return self._http.getresponse()
+        self._response = self._http.getresponse()
+        return self._response
 
     def patience(self, seconds: float) -> None:
         """From now on, wait no longer than that for the next bytes."""
-        if self._http.sock is None:
-            raise ConnectionResetError("the connection was closed")
-        self._http.sock.settimeout(seconds)
+        self._socket.settimeout(seconds)
 
     def end(self) -> None:
         """Wake the thread that waits for it; that one closes it."""
         with contextlib.suppress(OSError):
             # Not the method of the TLS socket, which takes its state from under the one that reads.
-            socket.socket.shutdown(self._http.sock, socket.SHUT_RDWR)
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
+        # The library lets go of the socket when both are closed.
         self._http.close()
+        if self._response is not None:
+            self._response.close()
 
 
 class HttpApi:
@@ -131,9 +134,12 @@ class HttpApi:
         """Let go of everything, and wake whoever waits for the server."""
         with self._lock:
             self._closed = True
-            connections, self._open, self._kept = tuple(self._open), set(), None
-        for connection in connections:
-            connection.end()
+            kept, self._kept = self._kept, None
+            waiting = tuple(self._open - {kept})
+        for connection in waiting:
+            connection.end()  # whoever waits for it discards it
+        if kept is not None:
+            self._discard(kept)
 
     def _ask(self, question: _Question, timeout: float) -> Answer:
         connection = self._connect(timeout)
@@ -148,7 +154,7 @@ class HttpApi:
                 if size > LARGEST_ANSWER:
                     raise ValueError(f"the answer is longer than {LARGEST_ANSWER} bytes")
                 if self._clock.monotonic() > deadline:
-                    raise TimeoutError(f"the answer takes longer than {PATIENCE * timeout:.0f} s")
+                    raise ValueError(f"the answer takes longer than {PATIENCE * timeout:.0f} s")
             return _answer(response, b"".join(parts))
         finally:
             self._discard(connection)
@@ -272,7 +278,7 @@ def _words(error: BaseException) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted: {error.verify_message}"
         case TimeoutError():
-            return str(error) or "no word from it"
+            return "no word from it"
         case http.client.IncompleteRead() | http.client.RemoteDisconnected():
             return "the connection was cut"
         case http.client.HTTPException():
