@@ -113,7 +113,7 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
     reader, node = _node(wanted.node_cgroup, hierarchies)
 
     def informer(rules: tuple[WorkloadRule, ...]) -> StatesInformer:
-        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager)), node)
+        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager, node)), node)
 
     sources = Sources(
         clock=clock,

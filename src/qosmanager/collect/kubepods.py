@@ -22,12 +22,17 @@ _POD = re.compile(r"(?:.*-)?pod([0-9a-f][0-9a-f_-]{7,})(?:\.slice)?")
 _CONTAINER = re.compile(r"(?:[a-z-]+-)?([0-9a-f]{12,64})(?:\.scope)?")
 
 
-def find_kubepods(tree: GroupTree) -> str | None:
-    """Return kubelet's group, the one nearest to the root; None: there is none within four levels.
+def find_kubepods(tree: GroupTree, node: str = "") -> str | None:
+    """Return kubelet's group: the one nearest to the group that is the node ("": the machine), or, where there is none below that, to the
+    root; None: there is none within four levels.
 
     Users' own groups are not looked at: whoever has logged in may make a `kubepods` there, with pods of any request.
     """
-    level = [""]
+    return _nearest(tree, node) or (_nearest(tree, "") if node else None)
+
+
+def _nearest(tree: GroupTree, top: str) -> str | None:
+    level = [top]
     for _ in range(DEPTH):
         below = [f"{group}/{name}" if group else name for group in level if group != USERS for name in tree.children(group)]
         for group in below:
@@ -41,8 +46,10 @@ def find_kubepods(tree: GroupTree) -> str | None:
 class Kubepods:
     """A source of the StatesInformer. The class is that of the tier, for labels are not to be seen here."""
 
-    def __init__(self, tree: GroupTree, readers: GroupReaders, cpu_manager: CpuManager) -> None:
+    def __init__(self, tree: GroupTree, readers: GroupReaders, cpu_manager: CpuManager, node: str = "") -> None:
+        """`node`: the group that is the node; "": the machine."""
         self._tree = tree
+        self._node = node
         self._readers = readers
         self._cpu_manager = cpu_manager
         self._grants = CpuGrants()
@@ -81,7 +88,7 @@ class Kubepods:
     def scan(self) -> list[Workload]:
         """Return the pods in order of their groups."""
         if self._root is None:
-            self._root = find_kubepods(self._tree)
+            self._root = find_kubepods(self._tree, self._node)
         if self._root is None:
             return []
         self._grants = self._cpu_manager.grants()

@@ -183,3 +183,11 @@ def test_a_tree_that_a_user_made_is_not_kubelets(kernel):
     assert find_kubepods(CgroupTree(kernel.files)) is None
     kernel.add(f"docker/node/kubelet/kubepods/pod{B}")
     assert find_kubepods(CgroupTree(kernel.files)) == "docker/node/kubelet/kubepods"
+
+
+def test_where_a_group_is_the_node_its_own_tree_is_kubelets(kernel):
+    for group in ("another/kubepods", "mine/deeper/kubepods", "plain"):
+        kernel.add(group)
+    tree = CgroupTree(kernel.files)
+    assert find_kubepods(tree, "mine") == "mine/deeper/kubepods"
+    assert find_kubepods(tree, "plain") == "another/kubepods"
