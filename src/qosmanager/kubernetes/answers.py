@@ -34,16 +34,18 @@ class Right(Struct, frozen=True):
 
 
 class Complaints:
-    """Says each thing that goes wrong once."""
+    """Says what goes wrong once, whoever it happens to."""
 
     def __init__(self, event: str) -> None:
         self._event = event
-        self._told: set[str] = set()
+        self._told: set[tuple[int, Right]] = set()
 
-    def once(self, problem: str) -> None:
-        if problem not in self._told and len(self._told) < _MOST_COMPLAINTS:
-            self._told.add(problem)
-            _LOG.warning(pairs(self._event, problem=problem))
+    def once(self, answer: Answer, right: Right) -> None:
+        """Say that somebody was refused a right."""
+        key = (answer.status, right)
+        if key not in self._told and len(self._told) < _MOST_COMPLAINTS:
+            self._told.add(key)
+            _LOG.warning(pairs(self._event, problem=refusal(answer, right)))
 
 
 def body_of(answer: Answer) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """What outlives the agent on this node: evictions of the last hour, owners of pods that leaked, since when a pause has been asked for.
 
-It is kept in the state directory, on tmpfs, and not in the node's annotation: it is written before the eviction is asked for, also while the
-API server is slow, by nobody who may merely patch nodes, and a reboot, which ends every pod, ends it as well. Times in it are those of the
-clock that counts from the boot.
+It is kept in the state directory, on tmpfs, and not in the node's annotation: it is written before the eviction is asked for, also while
+the API server is slow, by nobody who may merely patch nodes, and a reboot, which ends every pod, ends it as well. Times in it are those of
+the clock that counts from the boot.
 """
 
 from __future__ import annotations
