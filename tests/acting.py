@@ -91,6 +91,7 @@ class Bench:
         self.throttled: dict[str, float] = {}
         self.be_parent: str | None = "be"
         self.kubelet_owned = False
+        self.kubelet_pods: frozenset[str] = frozenset()
         self.kubelet_cpusets: str | None = None
         self.standing = Standing()
         self.raised: set[str] = set()  # LS pods of which the engine knows a burst
@@ -115,6 +116,7 @@ class Bench:
             be_parent=self.be_parent,
             throttled=self.throttled,
             kubelet_owned=self.kubelet_owned,
+            kubelet_pods=self.kubelet_pods,
             kubelet_cpusets=self.kubelet_cpusets,
         )
 

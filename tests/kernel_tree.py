@@ -34,7 +34,13 @@ _V1_FILES = {
         "memory.stat": "rss 0\nshmem 0\nswap 0\ntotal_rss 0\ntotal_shmem 0\ntotal_swap 0",
     },
     "freezer": {"freezer.state": "THAWED"},
-    "blkio": {"blkio.throttle.io_service_bytes": ""},
+    "blkio": {
+        "blkio.throttle.io_service_bytes": "",
+        "blkio.throttle.io_service_bytes_recursive": "",
+        "blkio.throttle.read_bps_device": "",
+        "blkio.throttle.write_bps_device": "",
+        "blkio.bfq.weight": "100",
+    },
 }
 _V2_BASE = {
     "cgroup.kill": "",
@@ -51,11 +57,13 @@ _V2_FILES = {
     "memory": {
         "memory.current": "0",
         "memory.max": "max",
+        "memory.high": "max",
+        "memory.low": "0",
         "memory.stat": "anon 0\nshmem 0",
         "memory.swap.current": "0",
         "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0",
     },
-    "io": {"io.stat": ""},
+    "io": {"io.stat": "", "io.max": "", "io.bfq.weight": "default 100"},
 }
 
 
@@ -66,6 +74,7 @@ class KernelTree:
         self.root = path
         self.layout = layout
         self.writes: list[tuple[str, str]] = []
+        self.disks = ("254:0",)
         self._machine = _cpus(cpus)
         self._faults: list[_Fault] = []
         self._serial = 0
@@ -163,8 +172,14 @@ class KernelTree:
         stored = self._checked(file, text.strip(), before)
         if file.name == "cgroup.kill":
             self._kill(file.group)
+        elif "@" in file.name:
+            self._put_line(file, stored)
         else:
             Path(self.files.path(file)).write_text(stored + "\n")
+        if file.name == "cpu.idle" and stored != before:
+            # The kernel's own: the group's weight is lost when it becomes idle, and the default when it is busy again.
+            shown, default, name = ("3", "1024", "cpu.shares") if self.version("cpu") == 1 else ("0", "100", "cpu.weight")
+            Path(self.files.path(CgroupFile("cpu", file.group, name))).write_text((shown if stored == "1" else default) + "\n")
         self.writes.append((str(file), stored))
         self._refresh()
 
@@ -193,7 +208,15 @@ class KernelTree:
             "cpu.weight": self._check_weight,
             "cpuset.cpus": self._check_cpus,
             "memory.limit_in_bytes": self._check_memory,
-        }.get(file.name)
+            "cpu.idle": self._check_idle,
+            "memory.high": self._check_bytes,
+            "memory.low": self._check_bytes,
+            "io.max": self._check_io_max,
+            "io.bfq.weight": self._check_io_weight,
+            "blkio.bfq.weight": self._check_io_weight,
+            "blkio.throttle.read_bps_device": self._check_io_device,
+            "blkio.throttle.write_bps_device": self._check_io_device,
+        }.get(file.name.partition("@")[0])
         return text if check is None else check(file, text, before)
 
     def _check_quota(self, file: CgroupFile, text: str, _before: str) -> str:
@@ -244,6 +267,40 @@ class KernelTree:
             return str(min(max(weight, 2), 262144))
         _require(1 <= weight <= 10000, errno.ERANGE, file)
         return str(weight)
+
+    @staticmethod
+    def _check_idle(file: CgroupFile, text: str, _before: str) -> str:
+        _require(text in ("0", "1"), errno.EINVAL, file)
+        return text
+
+    @staticmethod
+    def _check_bytes(file: CgroupFile, text: str, _before: str) -> str:
+        return text if text == "max" else str(int(_number(text, file)) // 4096 * 4096)
+
+    def _check_io_max(self, file: CgroupFile, text: str, before: str) -> str:
+        self._check_io_device(file, "0", before)
+        limits = dict(word.split("=") for word in before.split())
+        for name, _, value in (word.partition("=") for word in text.split()):
+            _require(name in limits and (value == "max" or _number(value, file) > 0), errno.EINVAL, file)
+            limits[name] = value
+        return " ".join(f"{name}={limits[name]}" for name in ("rbps", "wbps", "riops", "wiops"))
+
+    def _check_io_device(self, file: CgroupFile, text: str, _before: str) -> str:
+        _require(file.name.partition("@")[2] in self.disks, errno.ENODEV, file)
+        return str(int(_number(text, file)))
+
+    @staticmethod
+    def _check_io_weight(file: CgroupFile, text: str, _before: str) -> str:
+        _require(1 <= _number(text, file) <= 1000, errno.ERANGE, file)
+        return text
+
+    def _put_line(self, file: CgroupFile, text: str) -> None:
+        """A device without limits has no line."""
+        key, path = file.name.partition("@")[2], Path(self.files.path(file))
+        lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{key} ")]
+        if text not in ("0", "rbps=max wbps=max riops=max wiops=max"):
+            lines.append(f"{key} {text}")
+        path.write_text("".join(f"{line}\n" for line in lines))
 
     def _check_cpus(self, file: CgroupFile, text: str, before: str) -> str:
         try:

@@ -7,6 +7,7 @@ unless it is too short for them; "-1" and "max" are infinity; the kernel may rou
 from __future__ import annotations
 
 import math
+import re
 
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ from qosmanager.model.workload import CgroupFile
 MINIMUM_US = 1000  # the kernel takes no shorter quota
 PERIOD_US = 100_000
 SMALLEST_WEIGHT = {1: "2", 2: "1"}
+DEFAULT_WEIGHT = {1: "1024", 2: "100"}  # also what the kernel sets when cpu.idle goes back to 0
+IDLE_WEIGHT = {1: "3", 2: "1"}  # what the weight's file shows while cpu.idle is 1
+UNBOUNDED_IO = "rbps=max wbps=max riops=max wiops=max"
 
 _QUOTA = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 _BURST = {1: "cpu.cfs_burst_us", 2: "cpu.max.burst"}
@@ -27,7 +31,20 @@ BURST_NAMES = frozenset(_BURST.values())
 WEIGHT_NAMES = frozenset(_WEIGHT.values())
 CPUS_NAME = "cpuset.cpus"
 PERIOD_NAME = "cpu.cfs_period_us"
-OWNED_NAMES = QUOTA_NAMES | BURST_NAMES | WEIGHT_NAMES | {PERIOD_NAME, CPUS_NAME}  # all that we ever write, and put back
+IDLE_NAME = "cpu.idle"
+MEMORY_HIGH_NAME = "memory.high"
+MEMORY_LOW_NAME = "memory.low"
+IO_WEIGHT_NAMES = frozenset({"io.bfq.weight", "io.weight", "blkio.bfq.weight", "blkio.weight"})
+IO_LIMIT_NAMES = frozenset({"io.max", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"})
+OWNED_NAMES = (  # all that we ever write, and put back
+    QUOTA_NAMES
+    | BURST_NAMES
+    | WEIGHT_NAMES
+    | IO_WEIGHT_NAMES
+    | IO_LIMIT_NAMES
+    | {PERIOD_NAME, CPUS_NAME, IDLE_NAME, MEMORY_HIGH_NAME, MEMORY_LOW_NAME}
+)
+_KEY = re.compile(r"default|[0-9]{1,10}:[0-9]{1,10}")
 
 _NOT_A = "{file} holds {text!r}, which is no {what}"
 
@@ -65,7 +82,36 @@ def weight_file(version: int, group: str) -> CgroupFile:
 
 
 def idle_file(group: str) -> CgroupFile:
-    return CgroupFile("cpu", group, "cpu.idle")
+    return CgroupFile("cpu", group, IDLE_NAME)
+
+
+def memory_file(group: str, name: str) -> CgroupFile:
+    return CgroupFile("memory", group, name)
+
+
+def io_file(group: str, name: str, key: str | None = None) -> CgroupFile:
+    """A file of the I/O controller, or the line of it that is about one device."""
+    return CgroupFile("blkio", group, name if key is None else f"{name}@{key}")
+
+
+def is_owned_name(name: str) -> bool:
+    """Whether a file's name, with or without the key of one line, is of those that we write."""
+    base, at, key = name.partition("@")
+    return base in OWNED_NAMES and (not at or _KEY.fullmatch(key) is not None)
+
+
+def io_limits(file: CgroupFile, text: str) -> dict[str, float]:
+    """A device's line of v2's `io.max`: bytes/s and operations/s, infinity for no limit. Raises UnreadableError."""
+    words = [word.partition("=") for word in text.split()]
+    limits = {name: math.inf if value == "max" else float(value) for name, _, value in words if value == "max" or _is_number(value)}
+    if sorted(limits) != sorted(name for name, _, _ in words) or limits.keys() != {"rbps", "wbps", "riops", "wiops"}:
+        raise UnreadableError(_NOT_A.format(file=file, text=text, what="list of I/O limits"))
+    return limits
+
+
+def io_limits_text(limits: dict[str, float]) -> str:
+    """Spell a device's limits for `io.max`."""
+    return " ".join(f"{name}={'max' if math.isinf(limits[name]) else int(limits[name])}" for name in ("rbps", "wbps", "riops", "wiops"))
 
 
 def cpus_file(group: str) -> CgroupFile:
@@ -118,6 +164,8 @@ def check(file: CgroupFile, text: str) -> None:
         _cpus(file, text)
     elif file.name == "cpu.max":
         parse_quota(file, text)
+    elif file.name.startswith("io.max@"):
+        io_limits(file, text)
     else:
         parse_us(file, text)
 
@@ -132,6 +180,10 @@ def same(file: CgroupFile, one: str, other: str) -> bool:
         if file.name == "cpu.max":
             a, b = parse_quota(file, one), parse_quota(file, other)
             return a.period == b.period and _close(a.us, b.us)
+        if file.name.startswith("io.max@"):
+            return io_limits(file, one) == io_limits(file, other)
+        if file.name == "cpu.weight" and {one, other} == {"0", "1"}:
+            return True  # older kernels show an idle group's as 0
         return _close(parse_us(file, one), parse_us(file, other))
     except UnreadableError:
         return False

@@ -6,11 +6,13 @@ write that fails undoes the family's other writes; an original goes back only wh
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from qosmanager.execute.dialect import same
+from qosmanager.execute.dialect import DEFAULT_WEIGHT, IDLE_NAME, WEIGHT_NAMES, same
 from qosmanager.execute.ledger import Ledger, holds_ours
 from qosmanager.execute.ordering import Change, ordered
 from qosmanager.execute.writing import Trouble, Written, read, trouble, write_each, write_together
@@ -29,11 +31,13 @@ class Wish(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """Files to be written together. `pod` is whose they are in receipts; `burst`: they are an LS pod's raised limit."""
+    """Files to be written together. `pod` is whose they are in receipts; `burst`: they are an LS pod's raised limit; `protects`: they are
+    a standing property of an LS pod, or of a group above some."""
 
     wishes: tuple[Wish, ...]
     pod: str | None = None
     burst: bool = False
+    protects: bool = False
 
 
 class _Draft(Struct, frozen=True, kw_only=True):
@@ -89,16 +93,19 @@ class Hands:
 
     def put_back(self, entries: Iterable[JournalEntry], pod: str | None = None) -> list[Receipt]:
         """Put originals back, each by itself, where the file still holds ours. Needs no journal: what it says stays true."""
+        entries = list(entries)
+        resets = self._expected_resets(entries)
         receipts: list[Receipt] = []
         changes: list[Change] = []
-        for entry in entries:
+        for each in entries:
+            entry = resets.get(each.file, each)
             text = self.present(entry)
             if isinstance(text, Trouble):
                 receipts.append(self._troubled(entry.file, text, pod or entry.pod))
-            elif same(entry.file, text, entry.original):
+            elif same(entry.file, text, entry.original) and entry.file not in resets:
                 self.ledger.forget(entry.file)
                 receipts.append(_receipt(entry.file, Result.UNCHANGED, pod or entry.pod, before=text, after=text))
-            elif not holds_ours(entry, text):
+            elif not holds_ours(entry, text) and not same(entry.file, text, entry.original):
                 self.ledger.forget(entry.file)
                 detail = f"left alone: holds {text!r}, not ours ({entry.written[-1]!r})"
                 receipts.append(_receipt(entry.file, Result.DRIFTED, pod or entry.pod, before=text, after=text, detail=detail))
@@ -114,9 +121,24 @@ class Hands:
             [
                 entry
                 for file, entry in self.ledger.entries.items()
-                if entry.pod is None and file.name in names and file not in wished and str(file) not in kept
+                if _is_batch(entry) and file.name.partition("@")[0] in names and file not in wished and str(file) not in kept
             ]
         )
+
+    def _expected_resets(self, entries: list[JournalEntry]) -> dict[CgroupFile, JournalEntry]:
+        """The weights that the kernel will set to its default when cpu.idle falls, with that noted: a kill right then must not make it
+        somebody else's. Should the journal not be writable, only that instant is at stake."""
+        busy = {entry.file.group for entry in entries if entry.file.name == IDLE_NAME}
+        resets = {
+            entry.file: replace(entry, written=tuple(dict.fromkeys((*entry.written, DEFAULT_WEIGHT[_weight_version(entry.file)]))))
+            for entry in self.ledger.entries.values()
+            if entry.file.name in WEIGHT_NAMES and entry.file.group in busy
+        }
+        if resets:
+            self.ledger.entries |= resets
+            with contextlib.suppress(OSError):
+                self.ledger.save()
+        return resets
 
     def present(self, entry: JournalEntry) -> str | Trouble:
         """What an owned file holds; GONE also when its group was made anew."""
@@ -137,13 +159,14 @@ class Hands:
     def _entry(self, wish: Wish, text: str, family: Family) -> JournalEntry | Trouble:
         known = self.ledger.entries.get(wish.file)
         if known is not None:
-            return JournalEntry(file=wish.file, inode=known.inode, original=known.original, written=(wish.text,), pod=known.pod)
+            return replace(known, written=(wish.text,))
         try:
             inode = self.kernel.inode(wish.file.controller, wish.file.group)
         except OSError as error:
             return trouble(self.kernel, wish.file, error)
         original = text if wish.original is None else wish.original
-        return JournalEntry(file=wish.file, inode=inode, original=original, written=(wish.text,), pod=family.pod if family.burst else None)
+        pod = family.pod if family.burst or family.protects else None
+        return JournalEntry(file=wish.file, inode=inode, original=original, written=(wish.text,), pod=pod, protects=family.protects)
 
     def _write(self, draft: _Draft) -> list[Receipt]:
         return [self._settled(written, draft.pod) for written in write_together(self.kernel, ordered(draft.changes))]
@@ -163,6 +186,15 @@ class Hands:
         if why.result is Result.GONE:
             self.ledger.forget(file)
         return _receipt(file, why.result, pod, detail=why.detail)
+
+
+def _is_batch(entry: JournalEntry) -> bool:
+    """Whether an entry is of a file that holds BE."""
+    return entry.pod is None and not entry.protects
+
+
+def _weight_version(file: CgroupFile) -> int:
+    return 1 if file.name == "cpu.shares" else 2
 
 
 def _said(written: Written, pod: str | None) -> Receipt:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qosmanager.execute.dialect import OWNED_NAMES, UnreadableError, check, same
+from qosmanager.execute.dialect import UnreadableError, check, is_owned_name, same
 from qosmanager.model.workload import CgroupFile
 from qosmanager.ports import Journal, JournalEntry, JournalError, JournalRecord, OomEntry
 
@@ -40,7 +40,7 @@ def inside(group: str) -> bool:
 
 def sound(entry: JournalEntry) -> bool:
     """Whether a stored entry is of a file that we write, and its texts are of that file's quantity."""
-    if entry.file.name not in OWNED_NAMES or not entry.written or not inside(entry.file.group):
+    if not is_owned_name(entry.file.name) or not entry.written or not inside(entry.file.group):
         return False
     try:
         for text in (entry.original, *entry.written):

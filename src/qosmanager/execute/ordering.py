@@ -3,7 +3,7 @@
 In: changes (file, text now, text wanted). Out: steps. Bursts fall first and rise last (burst <= quota at every moment); quotas that
 tighten are written child before parent, then those that loosen parent before child (v1: child <= parent at every moment); a cpuset
 passes through the union of old and new, and is never written empty on the way. A period grows before its quota falls and shrinks after
-its quota has risen.
+its quota has risen. An idle group is made busy before, and idle after, its weight is written: while it is idle the kernel refuses one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, PERIOD_NAME, QUOTA_NAMES, parse_us
+from qosmanager.execute.dialect import BURST_NAMES, CPUS_NAME, IDLE_NAME, PERIOD_NAME, QUOTA_NAMES, parse_us
 from qosmanager.model.cpu_list import format_cpus, parse_cpus
 from qosmanager.model.workload import CgroupFile
 
@@ -39,10 +39,14 @@ def ordered(changes: Iterable[Change]) -> list[Change]:
     others: list[Change] = []
     widen: list[Change] = []
     narrow: list[Change] = []
+    idle: list[Change] = []
+    busy: list[Change] = []
     for change in changes:
         name = change.file.name
         if name == CPUS_NAME:
             _split(change, widen, narrow)
+        elif name == IDLE_NAME:
+            (idle if _rises(change) else busy).append(change)
         elif name in BURST_NAMES:
             (bursts_up if _rises(change) else bursts_down).append(change)
         elif name in QUOTA_NAMES:
@@ -52,7 +56,7 @@ def ordered(changes: Iterable[Change]) -> list[Change]:
         else:
             others.append(change)
     steps = bursts_down + _deepest_first(tighten) + _shallowest_first(loosen) + bursts_up
-    return steps + others + _shallowest_first(widen) + _deepest_first(narrow)
+    return steps + busy + others + idle + _shallowest_first(widen) + _deepest_first(narrow)
 
 
 def _split(change: Change, widen: list[Change], narrow: list[Change]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qosmanager.execute.batch_knobs import BatchKnobs, Disks
 from qosmanager.execute.be_cpus import BeCpus
 from qosmanager.execute.be_groups import BeGroups
 from qosmanager.execute.be_limit import BeLimit
@@ -20,25 +21,23 @@ from qosmanager.execute.dialect import (
     CPUS_NAME,
     PERIOD_NAME,
     QUOTA_NAMES,
-    SMALLEST_WEIGHT,
-    WEIGHT_NAMES,
     cpus_file,
-    idle_file,
     quota_file,
-    weight_file,
 )
 from qosmanager.execute.drift import DriftCounter
-from qosmanager.execute.family import Family, Hands, Wish
+from qosmanager.execute.family import Family, Hands
 from qosmanager.execute.holding import Holding
 from qosmanager.execute.ledger import LEASE, Boot, Ledger, holds_ours, inside, sound
 from qosmanager.execute.oom_scores import BeOomScores, OomScores
 from qosmanager.execute.repetition import Repetition
+from qosmanager.execute.service_knobs import ServiceKnobs
 from qosmanager.execute.tree import cpu_version, group_limit
 from qosmanager.execute.watch import Watch
 from qosmanager.execute.writing import Trouble
 from qosmanager.model.actions import (
     Action,
     Evict,
+    Knob,
     Plan,
     Receipt,
     RestoreBeCpuLimit,
@@ -58,6 +57,7 @@ from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import Journal, JournalEntry, KernelFiles
 
 _LIMIT_NAMES = QUOTA_NAMES | BURST_NAMES | {PERIOD_NAME}
+_TURNS = 10
 _GOES_ON = "what was to hold BE instead is not in force: this goes on holding it"
 
 
@@ -84,7 +84,8 @@ class _Cycle(Struct, frozen=True, kw_only=True):
 class ResourceExecutor:
     """Owns every kernel file that it has written, until the original is back."""
 
-    def __init__(self, kernel: KernelFiles, journal: Journal, scores: OomScores, boot: Boot) -> None:
+    def __init__(self, kernel: KernelFiles, journal: Journal, scores: OomScores, boot: Boot, disks: Disks | None = None) -> None:
+        """`disks` None: nothing is known of their schedulers, and BE gets no I/O weight."""
         self._kernel = kernel
         self._ledger = Ledger(journal, boot, kernel.identity())
         self._hands = Hands(kernel, self._ledger)
@@ -94,6 +95,9 @@ class ResourceExecutor:
         self._drifts = DriftCounter()
         self._repetition = Repetition()
         self._watched = Watch(kernel)
+        self._turn = 0
+        self._batch = BatchKnobs(self._hands, disks)
+        self._services = ServiceKnobs(self._hands)
         self._limit = Holding(_LIMIT_NAMES, self._hands)
         self._cpus = Holding(frozenset({CPUS_NAME}), self._hands)
 
@@ -108,7 +112,8 @@ class ResourceExecutor:
         tried = {type(action) for action in plan.actions if action.mode is Mode.ENFORCE}
         follow_ups = [] if tried & {SetBeCpuLimit, RestoreBeCpuLimit} else self._hold_limit(cycle)
         follow_ups += [] if tried & {SetBeCpuset, RestoreBeCpuset} else self._hold_cpus(cycle)
-        follow_ups += self._hold_weight(cycle)
+        follow_ups += self._batch.keep(plan.standing, placement, now)
+        follow_ups += self._services.keep(plan.standing, placement, now)
         follow_ups += self._oom.keep(cycle.be.pods, plan.standing.oom_score_adj, now)
         follow_ups += self._store()
         noticed = {receipt.target for receipt in receipts if receipt.result is Result.DRIFTED}
@@ -158,8 +163,10 @@ class ResourceExecutor:
         """Compare every owned file with what we wrote."""
         receipts: list[Receipt] = []
         self._watched.forget_others(self._ledger.entries)
-        for entry in tuple(self._ledger.entries.values()):
-            if self._watched.is_untouched(entry):
+        self._turn = (self._turn + 1) % _TURNS
+        for number, entry in enumerate(tuple(self._ledger.entries.values())):
+            # What protects LS opens nothing when it is changed: a tenth of it in each cycle.
+            if (entry.protects and number % _TURNS != self._turn) or self._watched.is_untouched(entry):
                 continue
             if entry.file not in self._ledger.entries:
                 continue  # its burst was dropped a moment ago
@@ -173,10 +180,16 @@ class ResourceExecutor:
     def _lost(self, entry: JournalEntry, why: Trouble) -> Receipt:
         if why.result is Result.GONE:
             self._release(entry.file)
-        return Receipt(target=str(entry.file), result=why.result, pod=entry.pod, before=entry.written[-1], detail=why.detail)
+        pod = None if entry.protects else entry.pod
+        return Receipt(target=str(entry.file), result=why.result, pod=pod, before=entry.written[-1], detail=why.detail)
 
     def _drifted(self, entry: JournalEntry, text: str, now: float) -> list[Receipt]:
         ours = entry.written[-1]
+        if entry.protects:
+            self._release(entry.file)
+            self._services.leave(entry)
+            detail = f"changed by somebody else from {ours!r}; that is its own now, and left as it is"
+            return [Receipt(target=str(entry.file), result=Result.DRIFTED, before=text, after=text, detail=detail)]
         if entry.pod is None:
             self._look_again(entry.file)
             detail = self._drifts.words(self._drifts.count(entry.file, now))
@@ -198,6 +211,8 @@ class ResourceExecutor:
             self._be_limit.forget()
         elif file.name == CPUS_NAME:
             self._cpus.forget()
+        else:
+            self._batch.forget()
 
     def _end_ownerless(self, plan: Plan, placement: Placement) -> list[Receipt]:
         """End what was raised for a pod that is no LS pod in that group any more (a reload took it away, and its group stays), or of which
@@ -206,12 +221,12 @@ class ResourceExecutor:
         ownerless = {
             entry.pod
             for entry in self._ledger.entries.values()
-            if entry.pod is not None and not (entry.pod in known and _is_raised_for(entry, placement.workloads))
+            if _is_burst(entry) and entry.pod is not None and not (entry.pod in known and _is_raised_for(entry, placement.workloads))
         }
         return [receipt for pod in sorted(ownerless) for receipt in self._end_burst(pod)]
 
     def _end_burst(self, pod: str) -> list[Receipt]:
-        return self._hands.put_back([entry for entry in self._ledger.entries.values() if entry.pod == pod], pod)
+        return self._hands.put_back([entry for entry in self._ledger.entries.values() if _is_burst(entry) and entry.pod == pod], pod)
 
     # -- what BE is held at --------------------------------------------------------------------------------------------------
 
@@ -265,26 +280,6 @@ class ResourceExecutor:
 
         return self._cpus.keep((wanted, exclusive, cycle.be), cycle.be.holders, work, cycle.now)
 
-    def _hold_weight(self, cycle: _Cycle) -> list[Receipt]:
-        """The BE parent has the smallest weight, where it is not kubelet's, which sees to that itself."""
-        version = self._kernel.version("cpu")
-        parent = cycle.placement.be_parent
-        families: list[Family] = []
-        receipts: list[Receipt] = []
-        if version is not None and parent is not None and cycle.standing.be_weight and not cycle.placement.kubelet_owned:
-            if self._idle(parent):
-                detail = "cpu.idle is 1: weaker than any weight already"
-                receipts.append(Receipt(target=str(weight_file(version, parent)), result=Result.REFUSED, detail=detail))
-            else:
-                families.append(Family(wishes=(Wish(weight_file(version, parent), SMALLEST_WEIGHT[version]),)))
-        return receipts + self._hands.carry_out(families) + self._hands.let_go(WEIGHT_NAMES, families)
-
-    def _idle(self, group: str) -> bool:
-        try:
-            return self._kernel.read(idle_file(group)) == "1"
-        except OSError:
-            return False  # older kernels have none
-
     def _store(self) -> list[Receipt]:
         try:
             self._ledger.flush()
@@ -302,6 +297,10 @@ class ResourceExecutor:
     def allowed_cpus(self, groups: Collection[str]) -> frozenset[int]:
         """The CPUs that all these BE groups may have, our sets left aside; empty: not known, or none."""
         return self._be_cpus.allowed(groups)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """How each standing property stands in the kernel; empty before the first cycle."""
+        return (*self._batch.knobs, *self._services.knobs)
 
     # -- from start to stop --------------------------------------------------------------------------------------------------
 
@@ -338,7 +337,7 @@ class ResourceExecutor:
 
     def _end_bursts(self) -> tuple[Receipt, ...]:
         """Put the own limits of all LS pods back."""
-        pods = sorted({entry.pod for entry in self._ledger.entries.values() if entry.pod is not None})
+        pods = sorted({entry.pod for entry in self._ledger.entries.values() if _is_burst(entry) and entry.pod is not None})
         return tuple(receipt for pod in pods for receipt in self._end_burst(pod))
 
     def leave(self, lease: float = LEASE, state: bytes | None = None) -> tuple[Receipt, ...]:
@@ -359,6 +358,7 @@ class ResourceExecutor:
         self._ledger.be_limit = self._ledger.be_cpus = None
         self._limit.forget()
         self._cpus.forget()
+        self._batch.forget()
         return (*receipts, *self._store())
 
 
@@ -383,6 +383,11 @@ def _holds(receipts: list[Receipt], decisive: frozenset[str]) -> bool:
     """Whether a value is in force: one of the decisive files holds it, or nothing stood in the way."""
     held = any(receipt.target in decisive and receipt.result in (Result.APPLIED, Result.UNCHANGED) for receipt in receipts)
     return held or not any(_troubled(receipt) for receipt in receipts)
+
+
+def _is_burst(entry: JournalEntry) -> bool:
+    """Whether an entry is of a file of an LS pod's raised limit."""
+    return entry.pod is not None and not entry.protects
 
 
 def _is_raised_for(entry: JournalEntry, workloads: Mapping[str, Workload]) -> bool:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from qosmanager.linux.descriptor import SHORT, TextOfGroup, with_rest
+from qosmanager.linux.keyed import LineOfGroup, line_of
 from qosmanager.model.workload import CgroupFile
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio")
@@ -85,7 +86,7 @@ class Hierarchies:
         """Return the path of a kernel file."""
         if "/" in file.name:
             raise ValueError(f"{file.name!r} is no cgroup file name")
-        return f"{self.directory(file.controller, file.group)}/{file.name}"
+        return f"{self.directory(file.controller, file.group)}/{file.name.partition('@')[0]}"
 
     def read(self, file: CgroupFile) -> str:
         descriptor = os.open(self.path(file), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -93,16 +94,20 @@ class Hierarchies:
             content = os.read(descriptor, 65536)
             if len(content) >= SHORT:
                 content = with_rest(descriptor, content)
-            return content.decode("utf-8", "replace").strip()
+            text = content.decode("utf-8", "replace").strip()
+            return line_of(file.name, text) if "@" in file.name else text
         finally:
             os.close(descriptor)
 
-    def keep(self, file: CgroupFile, inode: int) -> TextOfGroup:
-        return TextOfGroup(self.directory(file.controller, file.group), file.name, inode)
+    def keep(self, file: CgroupFile, inode: int) -> TextOfGroup | LineOfGroup:
+        whole = TextOfGroup(self.directory(file.controller, file.group), file.name.partition("@")[0], inode)
+        return LineOfGroup(whole, file.name) if "@" in file.name else whole
 
     def write(self, file: CgroupFile, text: str) -> None:
-        # os.write on a descriptor: a buffered file that is closed by the interpreter loses the kernel's errno.
-        descriptor = os.open(self.path(file), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # os.write on a descriptor: a buffered file that is closed by the interpreter loses the kernel's errno. Not blocking: newer kernels
+        # then leave it to the group itself to give back what it holds above a memory.high that fell.
+        text = f"{file.name.partition('@')[2]} {text}" if "@" in file.name else text
+        descriptor = os.open(self.path(file), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             os.write(descriptor, text.encode("ascii"))
         finally:

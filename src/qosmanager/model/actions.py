@@ -109,11 +109,11 @@ class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KnobState(Enum):
-    """How a knob of the kernel stands: in force; nothing to do for it now; refused by the kernel or left to somebody else; not on this
-    machine or for this layout; switched off."""
+    """How a knob of the kernel stands: in force; not, for there is nothing to do for it now; refused by the kernel or spoilt by somebody
+    else; not on this machine or for this layout; switched off."""
 
     IN_FORCE = "in force"
-    WAITING = "waiting"
+    WAITING = "not in force"
     REFUSED = "refused"
     IMPOSSIBLE = "not possible"
     OFF = "off"
