@@ -26,8 +26,8 @@ containers: $(VENV)/.ready
 check: lint types contracts
 
 lint: $(VENV)/.ready
-	$(BIN)/ruff check src tests benchmarks docs fuzz
-	$(BIN)/ruff format --check src tests benchmarks docs fuzz
+	$(BIN)/ruff check src tests benchmarks deploy docs fuzz
+	$(BIN)/ruff format --check src tests benchmarks deploy docs fuzz
 
 types: $(VENV)/.ready
 	$(BIN)/mypy

@@ -18,6 +18,7 @@ from qosmanager.cli.plan import plan
 from qosmanager.cli.record import record
 from qosmanager.cli.replay import replay
 from qosmanager.cli.restore import restore
+from qosmanager.cli.restored import restored
 from qosmanager.cli.run import run
 from qosmanager.cli.simulate import simulate
 from qosmanager.cli.status import status, top
@@ -56,6 +57,7 @@ for command in (
     record,
     replay,
     restore,
+    restored,
     resume,
     run,
     simulate,
