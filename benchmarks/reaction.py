@@ -1,66 +1,94 @@
-"""How soon the agent answers a surge: from the moment an LS group begins to burn CPU until the kernel has a lower quota for BE.
+"""How soon the agent answers a surge: from the first request of the surge until the kernel has the lower quota for BE.
 
-    python benchmarks/reaction.py --surges 20
+    python benchmarks/reaction.py --surges 20 --rounds 2
+    python benchmarks/reaction.py --fast-path on
 
-A real `qosmanager run` with its defaults (a cycle each second) over one group as its node: a service that sleeps, batch that takes what it
-may. Surges begin at moments spread evenly over the cycle. The quota's file is read every 2 ms. Prints a Markdown table: to the first
-lower quota, and to the first one that leaves the service room for all that it uses. Needs root and writable cgroups.
+A real `qosmanager run` over one group as its node, isolation off: batch has the same weight as the service and takes what it may. The
+service gets an open loop of requests (Poisson, 2 ms of work each) for 40 percent of the node, in surges for 70. Surges begin at moments
+spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms. Prints a Markdown table:
+to the quota that has fallen by half of what the surge takes, and to the one that has by four fifths; and
+what the cycles before their turn have cost. Needs root and writable cgroups.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import mmap
 import os
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from real_groups import RealGroups, obstacle
 
-# Burns CPU on as many threads of work as there are lines "go", until a line "stop"; forked, for one Python process takes one CPU.
-SERVICE = """
-import os, signal, sys
-burning = []
-for line in sys.stdin:
-    if line == "go\\n":
-        child = os.fork()
-        if child == 0:
-            while True: pass
-        burning.append(child)
-    else:
-        for child in burning:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        burning = []
+# One worker: the share of a CPU that it is asked for stands first in the shared file; at its place it writes when the first request after
+# a change was due (CLOCK_MONOTONIC).
+WORKER = """
+import mmap, random, struct, sys, time
+file = open(sys.argv[1], "r+b")
+shared = mmap.mmap(file.fileno(), 0)
+place, chance, known, due = int(sys.argv[2]), random.Random(int(sys.argv[2])), 0.0, time.monotonic()
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+while True:
+    share = struct.unpack_from("<d", shared)[0]
+    if share < 0:
+        break
+    now = time.monotonic()
+    if share != known:
+        known, due = share, max(due, now) + chance.expovariate(share / 0.002) if known else now
+        struct.pack_into("<d", shared, 8 * place, due)
+    if due > now:
+        time.sleep(min(due - now, 0.002))
+        continue
+    work(0.002)
+    due += chance.expovariate(share / 0.002)
 """
 LOOK = 0.002
+SETTLES = 6.0  # seconds between two surges
+GIVES_UP = 5.0  # seconds without an answer
 
 
 class Node:
     """The group that is the agent's node, with a service and batch in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: str, calm: float, surge: float) -> None:
+        """`calm` and `surge`: what the service is asked for, as shares of the node."""
+        self.calm, self.surge = calm, surge
         self.groups = RealGroups()
         for name in ("api", "be", "be/job"):
             self.groups.add(name)
         self.cpus = len(os.sched_getaffinity(0))
+        path = Path(directory, "load")
+        path.write_bytes(bytes(8 * (self.cpus + 1)))
+        with path.open("r+b") as file:
+            self.shared = mmap.mmap(file.fileno(), 0)
+        self.ask(calm)
+        for worker in range(1, self.cpus + 1):
+            self.groups.start("api", sys.executable, "-c", WORKER, str(path), str(worker))
         self.groups.busy("be/job", self.cpus)
-        self.service = subprocess.Popen([sys.executable, "-c", SERVICE], stdin=subprocess.PIPE, text=True, bufsize=1)
-        for controller in ("cpu", "cpuacct", "memory", "unified"):
-            if self.groups.kernel.version(controller) is not None:
-                Path(self.groups.kernel.directory(controller, self.groups.path("api")), "cgroup.procs").write_text(str(self.service.pid))
 
-    def surge(self, lines: str) -> None:
-        assert self.service.stdin is not None
-        self.service.stdin.write(lines)
-        self.service.stdin.flush()
+    def ask(self, share: float) -> None:
+        struct.pack_into("<d", self.shared, 0, share)
+
+    def first_request(self, since: float) -> float | None:
+        """When the first request after a change was due."""
+        due = [moment for moment in struct.unpack_from(f"<{self.cpus}d", self.shared, 8) if moment >= since]
+        return min(due, default=None)
 
     def limit(self) -> float:
         """The cores that the kernel lets BE use."""
@@ -68,92 +96,137 @@ class Node:
         return math.inf if word in ("-1", "max") else int(word) / 100_000
 
     def remove(self) -> None:
-        self.surge("stop\n")
-        self.service.kill()
-        self.service.wait()
         self.groups.remove()
 
 
-def calm(node: Node) -> float:
-    """Wait until BE has most of the node again and the limit has stood for 1.5 s; return it."""
-    since, held = time.monotonic(), node.limit()
-    deadline = since + 120
-    while time.monotonic() - since < 1.5 or held < 0.7 * node.cpus:
-        if time.monotonic() > deadline:
-            raise SystemExit(f"BE does not get its CPUs back: {node.limit():.2f} cores")
-        if math.isinf(now := node.limit()) or now != held:
-            since, held = time.monotonic(), now
-        time.sleep(0.02)
-    return held
-
-
 def surge(node: Node, phase: float) -> tuple[float, float]:
-    """One surge, begun at a phase of the cycle; return the seconds to the first lower quota, and to one that leaves the service room."""
-    before = calm(node)
-    time.sleep(phase)
-    wanted = max(1, node.cpus - 1)
-    began = time.monotonic()
-    node.surge("go\n" * wanted)
-    first = room = math.inf
-    while math.isinf(room):
-        now, seconds = node.limit(), time.monotonic() - began
-        if now < before * 0.99:
-            first = min(first, seconds)
-        if now <= node.cpus - wanted:
-            room = seconds
-        if seconds > 30:
-            raise SystemExit(f"no answer after 30 s: the limit is {now:.2f} cores, it was {before:.2f}")
+    """One surge, begun at a phase of the cycle; return the seconds from its first request to half of the fall, and to all of it."""
+    takes, room = (node.surge - node.calm) * node.cpus, (1 - node.surge) * node.cpus
+    deadline = time.monotonic() + 60
+    time.sleep(SETTLES + phase)
+    while (before := node.limit()) < room + takes / 2:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"BE does not get its CPUs back: {before:.2f} cores, no more than a surge leaves it; is the machine busy?")
+        time.sleep(1.0)
+    since = time.monotonic()
+    node.ask(node.surge)
+    half = whole = math.inf
+    while math.isinf(whole) and time.monotonic() - since < GIVES_UP:
+        now, seconds = node.limit(), time.monotonic() - since
+        if now <= before - takes / 2:
+            half = min(half, seconds)
+        # What arrives in a tenth of a second varies by a tenth: the last part of the fall is chance.
+        if now <= before - 0.8 * (before - room):
+            whole = seconds
         time.sleep(LOOK)
-    node.surge("stop\n")
-    return first, room
+    late = (node.first_request(since) or since) - since
+    node.ask(node.calm)
+    return min(half, whole) - late, whole - late
 
 
-def measure(surges: int, directory: str) -> list[tuple[float, float]]:
-    node = Node()
-    try:
-        top = node.groups.top
-        workloads = Path(directory, "workloads.yaml")
-        workloads.write_text(
-            "workloads:\n"
-            f'- {{name: api, qos: LS, cgroup: "{top}/api", requests: {{cpu: 100m}}}}\n'
-            f'- {{name: batch, qos: BE, cgroup: "{top}/be/*"}}\n'
+@contextmanager
+def agent(node: Node, directory: str, fast: bool, strategy: str) -> Iterator[str]:
+    """Run the agent; give where it answers."""
+    top = node.groups.top
+    workloads, config, log = (Path(directory, name) for name in ("workloads.yaml", "config.yaml", "agent.log"))
+    workloads.write_text(
+        "workloads:\n"
+        f'- {{name: api, qos: LS, cgroup: "{top}/api", requests: {{cpu: 100m}}}}\n'
+        f'- {{name: batch, qos: BE, cgroup: "{top}/be/*"}}\n'
+    )
+    config.write_text(
+        "qosManager:\n"
+        f"  fastPath: {{enabled: {str(fast).lower()}}}\n"
+        f"  cpuSuppress: {{strategy: {strategy}{', targetUtilization: 1' if strategy == 'usage' else ''}}}\n"
+        '  nodeQOSResource: {mode: observe}\n  isolation: {cpu: "off"}\n'
+        "  cpuBurst: {enabled: false}\n"
+    )
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "qosmanager", "run", "--workloads", str(workloads), "--config", str(config)),
+                *("--node-cgroup", top, "--state-dir", f"{directory}/state", "--listen", "127.0.0.1:0"),
+            ],
+            stdout=output,
+            stderr=output,
         )
-        with Path(directory, "agent.log").open("wb") as log:
-            agent = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "qosmanager", "run", "--workloads", str(workloads), "--node-cgroup", top),
-                    *("--state-dir", f"{directory}/state", "--listen", "off"),
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            return [surge(node, number / surges) for number in range(surges)]
-        finally:
-            agent.send_signal(signal.SIGTERM)
-            agent.wait(30)
+    try:
+        deadline = time.monotonic() + 30
+        while "http=" not in log.read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the agent did not start:\n{log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        yield log.read_text().split("http=")[1].split()[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def fast_path(url: str) -> dict[str, float]:
+    with urllib.request.urlopen(f"{url}/status", timeout=10) as answer:
+        found: dict[str, float] = json.load(answer)["fast_path"]
+    return found
+
+
+class Found:
+    """What one way of running has come to."""
+
+    def __init__(self) -> None:
+        self.half: list[float] = []
+        self.room: list[float] = []
+        self.early = self.reads = 0
+        self.spent = 0.0
+
+    def row(self, name: str, seconds: list[float]) -> str:
+        ordered = sorted(seconds)  # what was not answered is infinite
+        p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
+        return f"| {name} | {len(seconds)} | {ordered[0]:.3f} | {statistics.median(ordered):.3f} | {p99:.3f} | {ordered[-1]:.3f} |"
+
+
+def measure(arguments: argparse.Namespace, directory: str) -> dict[bool, Found]:
+    ways = {"on": (True,), "off": (False,), "both": (True, False)}[arguments.fast_path]
+    found = {fast: Found() for fast in ways}
+    node = Node(directory, arguments.calm, arguments.surge)
+    try:
+        for turn in range(arguments.rounds):
+            for fast in ways if turn % 2 == 0 else ways[::-1]:
+                with agent(node, directory, fast, arguments.strategy) as url:
+                    time.sleep(SETTLES)
+                    for number in range(arguments.surges):
+                        half, room = surge(node, (number + turn / arguments.rounds) / arguments.surges)
+                        found[fast].half.append(half)
+                        found[fast].room.append(room)
+                    use = fast_path(url)
+                    found[fast].early += int(use["cycles"])
+                    found[fast].reads += int(use["reads"])
+                    found[fast].spent += use["cycle_seconds"] + use["read_seconds"]
     finally:
         node.remove()
-
-
-def row(name: str, seconds: list[float]) -> str:
-    # With twenty values the 99th percentile is as good as the largest.
-    p99 = statistics.quantiles(seconds, n=100, method="inclusive")[98]
-    return f"| {name} | {len(seconds)} | {min(seconds):.2f} | {statistics.median(seconds):.2f} | {p99:.2f} | {max(seconds):.2f} |"
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--surges", type=int, default=20)
+    parser.add_argument("--surges", type=int, default=20, help="in each run of the agent")
+    parser.add_argument("--rounds", type=int, default=1, help="runs of the agent in each way")
+    parser.add_argument("--calm", type=float, default=0.4, help="share of the node that the service is asked for between surges")
+    parser.add_argument("--surge", type=float, default=0.7, help="and in them")
+    parser.add_argument("--fast-path", choices=("on", "off", "both"), default="both")
+    parser.add_argument("--strategy", choices=("pressure", "usage", "slo"), default="usage")
     arguments = parser.parse_args()
     if (reason := obstacle()) is not None:
         raise SystemExit(reason)
     with tempfile.TemporaryDirectory() as directory:
-        measured = measure(arguments.surges, directory)
-    print("| from the beginning of a surge to | surges | min s | p50 s | p99 s | max s |")
+        measured = measure(arguments, directory)
+    print("| from the first request of a surge to | surges | min s | p50 s | p99 s | max s |")
     print("| --- | --- | --- | --- | --- | --- |")
-    print(row("the first lower quota in the kernel", [first for first, _ in measured]))
-    print(row("the quota that leaves the service what it uses", [room for _, room in measured]))
+    for fast, found in measured.items():
+        way = "with the fast path" if fast else "without"
+        print(found.row(f"half of the fall in the kernel, {way}", found.half))
+        print(found.row(f"four fifths of it, {way}", found.room))
+    for fast, found in measured.items():
+        if fast:
+            print(f"\n{found.early} cycles before their turn, {found.reads} reads of stall files, {found.spent:.2f} s of CPU for both")
 
 
 if __name__ == "__main__":

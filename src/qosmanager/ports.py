@@ -33,10 +33,18 @@ class Pauses(Protocol):
     def current(self) -> Pause | None: ...
 
 
-class Jump(Struct, frozen=True, kw_only=True):
-    """What cannot wait for the next cycle: the pods (keys) whose stall jumped, and the figures behind it."""
+class Earlier(Struct, frozen=True):
+    """A group's counters `age` seconds ago: CPU seconds used (None: not read then), and seconds in which some task waited."""
 
-    pods: tuple[str, ...]
+    age: float
+    used: float | None
+    stalled: float
+
+
+class Jump(Struct, frozen=True, kw_only=True):
+    """What cannot wait for the next cycle: the pods (keys) that are out of their habit, each as it was just before, and why."""
+
+    pods: Mapping[str, Earlier]
     reason: str
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from msgspec import Struct
 
-from qosmanager.ports import Latencies
+from qosmanager.ports import Earlier, Latencies
 
 T = TypeVar("T")
 
@@ -18,7 +18,8 @@ OwnLimit = Callable[[str], float | None]
 
 class Conditions(Struct, frozen=True, kw_only=True):
     """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's; `thrift`:
-    how many of `own_use.STEPS` are in force; `hurried`: keys of the pods for whose sake this cycle comes early."""
+    how many of `own_use.STEPS` are in force; `hurried`: the pods (keys) for whose sake this cycle comes early, as
+    they were before `hurried_at` (monotonic)."""
 
     wall: float
     cpus: float
@@ -28,7 +29,8 @@ class Conditions(Struct, frozen=True, kw_only=True):
     own_limit: OwnLimit
     latencies: Latencies
     thrift: int = 0
-    hurried: frozenset[str] = frozenset()
+    hurried: Mapping[str, Earlier] = {}
+    hurried_at: float = 0.0
 
 
 class Pace:

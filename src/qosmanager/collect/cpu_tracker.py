@@ -100,11 +100,7 @@ class CpuTracker:
 
     def sample(self, conditions: Conditions, throttled: dict[str, float], *, now: float, dear: bool) -> PodCpu:
         """Measure at `now`, limits only when `dear` (each 10 s); containers' ratios go into `throttled` by group. Raises GroupGoneError."""
-        if conditions.gap != self._over.gap:
-            self._over = Over(LEAST, conditions.gap)
-        # What made a cycle come early is looked at since the cycle before; of the others so short a time would be noise.
-        early = conditions.hurried and self._workload.key in conditions.hurried
-        over = Over(0.0, conditions.gap) if early else self._over
+        over = self._look_back(conditions)
         usage, ratio = self._usage(now, over)
         if dear or self._hurried:
             self._waiting = self._wait(now, over, usage, dear)
@@ -134,6 +130,21 @@ class CpuTracker:
             wait=self._waiting,
             throttled=ratio,
         )
+
+    def _look_back(self, conditions: Conditions) -> Over:
+        """Say what time this cycle's rates are taken over. For a pod that made it come early that is the last moment, whose beginning was
+        read between two cycles; of all others so short a time would be noise."""
+        if conditions.gap != self._over.gap:
+            self._over = Over(LEAST, conditions.gap)
+        earlier = conditions.hurried.get(self._workload.key) if conditions.hurried else None
+        if earlier is None:
+            return self._over
+        then = conditions.hurried_at - earlier.age
+        for trail, counter in ((self._used, earlier.used), (self._stalled, earlier.stalled)):
+            newest = trail.newest
+            if counter is not None and newest is not None and newest[0] < then and newest[1] <= counter:
+                trail.add(then, counter)
+        return Over(0.0, conditions.gap)
 
     def _usage(self, now: float, over: Over) -> tuple[float | None, float | None]:
         """Return usage in cores and the throttled ratio of the pod's own group."""

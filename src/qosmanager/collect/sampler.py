@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from qosmanager.config.settings import Policy, Settings
 from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.snapshot import Node, Pod, Snapshot
 from qosmanager.model.workload import Placement, Workload
-from qosmanager.ports import Clock, Latencies
+from qosmanager.ports import Clock, Earlier, Latencies
 
 FITS = 10.0  # seconds between two fits
 LIMITS = 10.0  # seconds between two looks at the CPUs that BE may have
@@ -61,7 +61,8 @@ class Sampler:
         self._trends = Trends()
         self._informer = sources.informer
         self._thrift = 0
-        self._hurried: frozenset[str] = frozenset()
+        self._hurried: Mapping[str, Earlier] = {}
+        self._hurried_at = 0.0
         self._be_cpus: tuple[int, ...] = ()
         self._be_cpus_pace = Pace(LIMITS, 1.0)
         self.cache = MetricCache()
@@ -83,9 +84,9 @@ class Sampler:
         """Read less from the next cycle on: the first `steps` of `own_use.STEPS`."""
         self._thrift = steps
 
-    def hurry(self, pods: Collection[str]) -> None:
-        """Have the next cycle look at these pods as they are since the last one, however short ago that was."""
-        self._hurried = frozenset(pods)
+    def hurry(self, pods: Mapping[str, Earlier]) -> None:
+        """Have the next cycle look at these pods as they are since a moment ago, however short ago that was."""
+        self._hurried, self._hurried_at = pods, self._sources.clock.monotonic()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -179,8 +180,9 @@ class Sampler:
             latencies=sources.latencies,
             thrift=self._thrift,
             hurried=self._hurried,
+            hurried_at=self._hurried_at,
         )
-        self._hurried = frozenset()
+        self._hurried = {}
         pods: list[Pod] = []
         ended: list[str] = []
         for key, tracker in self._pods.items():

@@ -6,7 +6,7 @@ In: each finished cycle, and the alarm. Out: the wait until the next cycle, whic
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 
 from msgspec import Struct
@@ -18,13 +18,12 @@ from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.workload import Placement
-from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Jump
+from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Earlier, Jump
 
 APART = 0.05  # seconds between a cycle before its turn and the one before or after it: a rate over less says nothing
 SHORTEST_PERIOD = 0.5  # seconds; with a shorter one there is no time to gain
 SHARE = 0.003  # of one core that such cycles may take on average, and
 SAVED = 0.2  # seconds of CPU that they may take at once
-_LOOK_AGAIN = 10.0  # seconds after which services that could not be listened to are tried again
 
 
 class Silence:
@@ -61,7 +60,7 @@ class Ways(Struct, frozen=True):
 
     alarm: Alarm
     placement: Callable[[], Placement]
-    hurry: Callable[[Collection[str]], None]
+    hurry: Callable[[Mapping[str, Earlier]], None]
 
 
 class FastPath:
@@ -76,28 +75,22 @@ class FastPath:
         self._saved = SAVED
         self._saved_at = 0.0
         self._spent_before: float | None = None  # CPU seconds of the thread when the cycle that runs was begun before its turn
-        self._try_again = 0.0
-        self._deaf = ""
         self.use = FastPathUse(reason="no cycle has finished yet")
 
     def after(self, record: CycleRecord, settings: Settings) -> None:
         """Take in a finished cycle, and listen to the services that it has seen, or to none."""
-        now = self._clock.monotonic()
         self._settings = settings
         self._settle()
-        why_not = _why_not(record, settings) or (self._deaf if now < self._try_again else "")
-        how = ""
-        if why_not:
-            self._ways.alarm.watch({}, settings.fast_path.interval)
-        else:
-            groups = {key: each.cgroup for key, each in self._ways.placement().workloads.items() if is_latency_sensitive(each.qos)}
-            try:
-                how = self._ways.alarm.watch(groups, settings.fast_path.interval)
-            except (CannotListenError, OSError) as error:
-                self._deaf, self._try_again = str(error), now + _LOOK_AGAIN
-                why_not = self._deaf
+        how, why_not = "", _why_not(record, settings)
+        try:
+            how = self._ways.alarm.watch({} if why_not else self._services(), settings.fast_path.interval)
+        except (CannotListenError, OSError) as error:
+            why_not = str(error)
         cost = self._ways.alarm.cost()
         self._tell(on=not why_not, reason=why_not, how=how, reads=cost.reads, read_seconds=cost.seconds)
+
+    def _services(self) -> dict[str, str]:
+        return {key: each.cgroup for key, each in self._ways.placement().workloads.items() if is_latency_sensitive(each.qos)}
 
     def failed(self) -> None:
         """The last cycle failed: the next one comes in its turn."""

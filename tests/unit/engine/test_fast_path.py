@@ -1,0 +1,238 @@
+"""Cycles before their turn: when they come, when not, what is said of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from msgspec.structs import replace
+
+from builders import be, ls, snapshot
+from measuring import HandClock
+from qosmanager.config.settings import CpuSuppressSettings, FastPathSettings, Settings
+from qosmanager.engine.cycle import Edge, Turn, run_cycle
+from qosmanager.engine.fast_path import SAVED, FastPath, Silence, Ways
+from qosmanager.engine.runner import Runner
+from qosmanager.engine.thrift import Thrift
+from qosmanager.model.own_use import OwnUse
+from qosmanager.model.qos import Mode, QoS
+from qosmanager.model.state import State
+from qosmanager.model.workload import Placement, Workload
+from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump
+
+JUMP = Jump(pods={"shop/api": Earlier(0.1, 5.0, 1.0)}, reason="waited for CPU: shop/api")
+API = Workload(name="api", namespace="shop", qos=QoS.LS, cgroup="web/api")
+ETL = Workload(name="etl", namespace="batch", qos=QoS.BE, cgroup="batch/etl")
+
+
+class ToldAlarm:
+    """Wakes at the moments it is told, on a clock moved by hand."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.at: list[float] = []
+        self.groups: dict[str, str] = {}
+        self.deaf = ""
+        self.spent = 0.0
+
+    def watch(self, groups, interval):
+        self.groups, self.interval = dict(groups), interval
+        if groups and self.deaf:
+            raise CannotListenError(self.deaf)
+        return "by ear"
+
+    def wait(self, seconds):
+        until = self.clock.now + seconds
+        if self.groups and self.at and self.at[0] < until:
+            self.clock.now = max(self.clock.now, self.at.pop(0))
+            return JUMP
+        self.clock.now = until
+        return None
+
+    def wake(self) -> None:
+        """Nobody waits when a test stops the runner."""
+
+    def cost(self):
+        return AlarmCost(reads=7, seconds=0.5)
+
+    def cpu_seconds(self):
+        return self.spent
+
+
+class Node:
+    """Readings, hands and listener in one."""
+
+    def __init__(self, *at: float) -> None:
+        self.clock = HandClock()
+        self.alarm = ToldAlarm(self.clock)
+        self.alarm.at = list(at)
+        self.hurried: list[float] = []
+        self.records = []
+        self.paused = False
+        self.failing = False
+        self.lasting = 0.01
+        self.ends = 1002.5
+        placement = Placement(workloads={"shop/api": API, "batch/etl": ETL})
+        self.ways = Ways(self.alarm, lambda: placement, lambda pods: self.hurried.append(self.clock.now) if pods is JUMP.pods else None)
+
+    def run(self, settings=None):
+        runner = Runner(Edge(self, self, self.clock), settings or Settings(), State(), self, self.ways)
+        self.runner = runner
+        runner.run(lambda: runner.stop() if self.clock.now > self.ends else None)
+        return [round(record.snapshot.time - 1000, 3) for record in self.records]
+
+    def sample(self):
+        reading = snapshot(ls(usage=2.0, request=4.0), be(usage=6.0), time=self.clock.now, cpus=16.0, cpu_usage=8.0)
+        self.clock.advance(self.lasting)
+        self.alarm.spent += self.lasting
+        if self.failing:
+            raise OSError(5, "Input/output error")
+        return replace(reading, paused=self.paused), Placement(workloads={})
+
+    def apply(self, plan, placement, snapshot, now):
+        del plan, placement, snapshot, now
+        return ()
+
+    def cycle_done(self, record, settings):
+        del settings
+        self.records.append(record)
+
+    def cycle_failed(self, error):
+        del error
+
+
+def causes(node):
+    return [record.cause for record in node.records]
+
+
+def test_a_jump_brings_a_cycle_at_once_and_the_others_keep_their_turn():
+    node = Node(1000.3)
+    assert node.run() == [0.0, 0.3, 1.0, 2.0, 3.0]
+    assert causes(node) == ["", JUMP.reason, "", "", ""]
+    assert node.hurried == [1000.3], "before the cycle, the sampler is told for whose sake"
+    assert node.runner.fast_path.cycles == 1
+    assert node.runner.fast_path.last == JUMP.reason
+
+
+def test_it_listens_to_the_services_alone_as_often_as_it_is_told():
+    node = Node()
+    node.run(Settings(fast_path=FastPathSettings(interval=0.05)))
+    assert node.alarm.groups == {"shop/api": "web/api"}
+    assert node.alarm.interval == 0.05
+    use = node.runner.fast_path
+    assert (use.on, use.how, use.reads, use.read_seconds) == (True, "by ear", 7, 0.5)
+
+
+def test_nothing_comes_right_after_a_cycle_or_right_before_the_next():
+    assert Node(1000.04, 1000.96, 1001.5).run() == [0.0, 1.0, 1.5, 2.0, 3.0]
+
+
+def test_at_most_so_many_in_a_second():
+    node = Node(*(1000 + tenth / 10 for tenth in range(1, 10)), 1001.15, 1001.25)
+    # The two of the second second: .1 and .2 of the first are over by then, so each finds room.
+    expected = [0.0, 0.1, 0.2, 0.3, 1.0, 1.15, 1.25, 2.0, 3.0]
+    assert node.run(Settings(fast_path=FastPathSettings(max_per_second=3))) == expected
+    assert node.runner.fast_path.held_back == 6
+
+
+def test_what_they_cost_is_counted_and_bounded():
+    node = Node(1000.2, 1000.4, 1000.6)
+    node.lasting = 0.11
+    # The second one uses up what may be spent at once (0.2 s of CPU).
+    assert SAVED == 0.2
+    assert node.run() == [0.0, 0.2, 0.4, 1.0, 2.0, 3.0]
+    use = node.runner.fast_path
+    assert use.cycle_seconds == pytest.approx(0.22)
+    assert use.held_back == 1
+
+
+def test_what_was_spent_comes_back_slowly():
+    node = Node(1000.5, 1001.5, 1019.5)
+    node.lasting, node.ends = 0.25, 1020.0
+    # 0.05 s more than there was: at three thousandths of a core that takes 16.7 s.
+    assert [moment for moment in node.run() if moment % 1] == [0.5, 19.5]
+
+
+def test_a_failed_cycle_is_followed_by_one_in_its_turn():
+    node = Node(1000.5)
+    node.failing = True
+    node.run()
+    assert node.alarm.groups == {}
+    assert (node.runner.fast_path.on, node.runner.fast_path.reason) == (False, "the last cycle failed")
+
+
+def test_paused_it_does_not_listen():
+    node = Node(1000.5)
+    node.paused = True
+    assert node.run() == [0.0, 1.0, 2.0, 3.0]
+    assert node.runner.fast_path.reason == "the agent is paused"
+
+
+def test_why_nothing_can_be_listened_to_is_told():
+    node = Node(1000.5)
+    node.alarm.deaf = "no stall files"
+    node.run()
+    assert (node.runner.fast_path.on, node.runner.fast_path.reason) == (False, "no stall files")
+
+
+@pytest.mark.parametrize(
+    ("settings", "pods", "reason"),
+    [
+        (Settings(fast_path=FastPathSettings(enabled=False)), (ls(usage=1.0), be(usage=1.0)), "fastPath.enabled is false"),
+        (Settings(sync_period=0.4), (ls(usage=1.0), be(usage=1.0)), "syncPeriod is shorter than 0.5 s"),
+        (Settings(cpu_suppress=CpuSuppressSettings(mode=Mode.OFF)), (ls(usage=1.0), be(usage=1.0)), "CPUSuppress is off"),
+        (Settings(), (be(usage=1.0),), "no service runs here"),
+        (Settings(), (ls(usage=1.0),), "no batch runs here"),
+        (Settings(), (ls(usage=16.0, request=16.0), be(usage=0.1)), "BE is at its floor of 0.1 cores already"),
+    ],
+)
+def test_it_is_off_where_it_could_do_nothing(settings, pods, reason):
+    assert used(settings, snapshot(*pods, cpu_usage=16.0)).reason == reason
+
+
+def test_it_is_off_while_data_are_stale():
+    assert used(Settings(), snapshot(ls(usage=1.0), be(usage=1.0), cpu_usage=2.0, node_age=5.0)).reason == "degraded: node_stale"
+
+
+def test_it_is_off_while_the_agent_spares_the_node():
+    own = OwnUse(thrift=1, reason="0.040 cores used, allowed 0.03")
+    found = used(Settings(), snapshot(ls(usage=1.0), be(usage=1.0), cpu_usage=2.0), own)
+    assert found.reason == "the agent spares the node while it is over its own budget"
+
+
+def used(settings, reading, own=None):
+    node = Node()
+    node.sample = lambda: (reading, Placement(workloads={}))
+    fast = FastPath(node.ways, node.clock)
+    record = run_cycle(Edge(node, node, node.clock), Turn(number=1), State(), settings)
+    fast.after(replace(record, own=own), settings)
+    assert not fast.use.on
+    assert node.alarm.groups == {}
+    return fast.use
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self) -> tuple[float, int | None]:
+        self.reads += 1
+        return float(self.reads), None
+
+
+def test_a_cycle_before_its_turn_is_no_look_at_what_the_agent_uses():
+    # It is never late, which would hide that all others are, and too soon after the last one for a mean.
+    node, meter = Node(), Meter()
+    edge = Edge(node, node, node.clock, None, Thrift(meter, lambda _: None))
+    own = [run_cycle(edge, Turn(number=number, lag=0.4, cause=cause), State(), Settings()).own for number, cause in ((1, ""), (2, "jump"))]
+    assert meter.reads == 1
+    assert own[0] == own[1] == OwnUse(lag=0.4)
+
+
+def test_a_wait_in_silence_ends_when_it_is_woken():
+    silence = Silence()
+    threading.Timer(0.05, silence.wake).start()
+    began = time.monotonic()
+    silence.wait(60.0)
+    assert time.monotonic() - began < 30
