@@ -37,7 +37,7 @@ class NodeUnreadableError(Exception):
 
 class Sources(Struct, frozen=True, kw_only=True):
     """What the sampler reads from. `own_limit`: see `OwnLimit`; `allowed_cpus`: the CPUs that all of some groups may have, our own sets
-    left aside (empty: not known)."""
+    left aside (empty: not known); `pods_age`: how old what the cluster says of the pods is, in seconds (None: no cluster is asked)."""
 
     clock: Clock
     node: NodeReader
@@ -46,6 +46,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     latencies: Latencies
     own_limit: OwnLimit
     allowed_cpus: Callable[[Collection[str]], frozenset[int]] = lambda _: frozenset()
+    pods_age: Callable[[], float | None] = lambda: None
 
 
 class Sampler:
@@ -99,6 +100,7 @@ class Sampler:
         """Measure now. Raises NodeUnreadableError while the node has never been readable."""
         clock = self._sources.clock
         now = clock.monotonic()
+        pods_age = self._sources.pods_age()
         residents = self._informer.refresh(now)
         if residents is not self._residents:
             self._follow(residents)
@@ -115,6 +117,7 @@ class Sampler:
             be_cpus=self._read_be_cpus(now, residents),
             time=now,
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
+            pods_age=None if pods_age is None else round(pods_age, 1),
             missing=missing,
         )
         if self._workloads is None:

@@ -62,6 +62,7 @@ class Decoder:
         self._be_cpus: tuple[int, ...] = ()
         self._be_shielded = False
         self._be_memory: int | None = None
+        self._pods_age: float | None = None
         self._settings: Settings | None = None
         self._missing: dict[str, str] = {}
         self._places = Places()
@@ -122,6 +123,7 @@ class Decoder:
             be_memory=self._be_memory,
             time=time,
             node_age=node_age or 0.0,
+            pods_age=self._pods_age,
             paused=bool(paused),
             missing=dict(self._missing),
         )
@@ -142,6 +144,8 @@ class Decoder:
             self._be_shielded = message.be_shielded
         if message.be_memory is not UNSET:
             self._be_memory = message.be_memory
+        if message.pods_age is not UNSET:
+            self._pods_age = message.pods_age
 
     def _take_declared(self, message: Message) -> None:
         if message.settings is not UNSET:

@@ -61,6 +61,7 @@ class Encoder:
         self._be_cpus: tuple[int, ...] | None = None
         self._be_shielded: bool | None = None
         self._be_memory: int | None = None
+        self._pods_age: float | None = None
         self._settings: Settings | None = None
         self._after: State | None = None
         self._missing: dict[str, str] = {}
@@ -116,6 +117,8 @@ class Encoder:
             self._be_shielded = message.be_shielded = snapshot.be_shielded
         if snapshot.be_memory != self._be_memory:
             self._be_memory = message.be_memory = snapshot.be_memory
+        if snapshot.pods_age != self._pods_age:
+            self._pods_age = message.pods_age = snapshot.pods_age
         if snapshot.missing != self._missing:
             message.missing = _changes(self._missing, snapshot.missing)
             self._missing = snapshot.missing

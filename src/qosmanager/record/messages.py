@@ -62,6 +62,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     be_cpus: tuple[int, ...] | UnsetType = UNSET
     be_shielded: bool | UnsetType = UNSET
     be_memory: int | UnsetType | None = UNSET
+    pods_age: float | UnsetType | None = UNSET
     missing: dict[str, str | None] | UnsetType = UNSET  # what changed; None: measured again
     places: Places | UnsetType = UNSET
     pause: Pause | UnsetType | None = UNSET
