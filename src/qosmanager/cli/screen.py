@@ -13,7 +13,7 @@ from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
-from qosmanager.views.reports import PAUSED, thrift_text
+from qosmanager.views.reports import PAUSED, consequence, thrift_text
 from qosmanager.views.shadow import ShadowView
 from qosmanager.views.status import Status
 
@@ -82,9 +82,9 @@ def _alarms(moment: Moment) -> Iterator[Text]:
     if status.pause is not None:
         why = f": {status.pause.reason}" if status.pause.reason else ""
         yield Text(f"PAUSED for {span(status.pause.left)} more by {status.pause.by}{why}", style=_NOTICE)
-    degraded = [reason for reason in status.degraded if reason != PAUSED or status.pause is None]
-    if degraded:
-        yield Text(f"DEGRADED nothing is relaxed and nobody evicted: {', '.join(degraded)}", style=_ALARM)
+    for reason in status.degraded:
+        if reason != PAUSED or status.pause is None:
+            yield Text(f"DEGRADED {consequence(reason)}: {reason}", style=_ALARM)
     for plugin, error in status.failures.items():
         yield Text(f"FAILED {plugin}: {error}", style=_ALARM)
     if status.assessment.oom_reasons:

@@ -21,6 +21,8 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 
+EVICTIONS_BARRED = "evictions_barred"  # the reason under which a plan says so while memory runs out
+
 ORDER = (
     (Plugin.NODE_QOS_RESOURCE, node_qos_resource),  # what there is
     (Plugin.SYSTEM_QOS_RESOURCE, system_qos_resource),  # less what the system uses: node_available for all that follow
@@ -52,6 +54,7 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
     else:
         draft = guard(facts, _run_plugins(facts, draft))
     failed = tuple(f"{failure.plugin.value}_failed" for failure in draft.failures)
+    helpless = (f"{EVICTIONS_BARRED}: {facts.no_evictions}",) if _is_helpless(facts) else ()
     plan = Plan(
         actions=draft.actions,
         refusals=draft.refusals,
@@ -60,7 +63,7 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
         resources=draft.resources,
         level=draft.level,
         raised=tuple(burst.pod for burst in draft.state.bursts if not burst.observed),
-        degraded=degraded + (("paused",) if snapshot.paused else ()) + failed,
+        degraded=degraded + (("paused",) if snapshot.paused else ()) + failed + helpless,
     )
     return replace(draft.state, time=snapshot.time), plan
 
@@ -70,6 +73,12 @@ def degradation(snapshot: Snapshot, settings: Settings) -> tuple[str, ...]:
     if snapshot.node_age > settings.stale_after:
         return ("node_stale",)
     return ("node_cpu_not_measured",) if snapshot.node.cpu_usage is None else ()
+
+
+def _is_helpless(facts: Facts) -> bool:
+    """Tell whether memory runs out and nobody can be evicted for it."""
+    acts = facts.settings.mode(Plugin.MEMORY_EVICT) is Mode.ENFORCE and not facts.snapshot.paused
+    return acts and facts.assessment.oom.present and facts.no_evictions is not None
 
 
 def _run_plugins(facts: Facts, draft: Draft) -> Draft:

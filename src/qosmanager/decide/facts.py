@@ -13,7 +13,7 @@ from qosmanager.model.actions import Action, PluginFailure, Refusal, Resources, 
 from qosmanager.model.assessment import Assessment
 from qosmanager.model.census import Census, demand
 from qosmanager.model.qos import Level, Plugin, QoS
-from qosmanager.model.snapshot import Pod, Snapshot
+from qosmanager.model.snapshot import EVICTIONS, PODS_STALE_AFTER, Pod, Snapshot
 from qosmanager.model.state import State
 
 _DEMAND_OVER = 3.0  # seconds over which the largest demand of a pod holds
@@ -49,6 +49,14 @@ class Facts(Struct, frozen=True, kw_only=True, dict=True):
     def exclusive_cpus(self) -> frozenset[int]:
         """The CPUs that LSE pods, or kubelet's static policy, have for themselves; BE never runs there (section 5.4)."""
         return frozenset(cpu for pod in self.snapshot.pods if pod.qos is not QoS.BE for cpu in pod.exclusive_cpus)
+
+    @property
+    def no_evictions(self) -> str | None:
+        """Why nobody can be evicted now, whoever is chosen: the way to do it is not there, or what is known of the pods is too old."""
+        age = self.snapshot.pods_age
+        if age is not None and age > PODS_STALE_AFTER:
+            return f"what is known of the pods is {age:.0f} s old, more than {PODS_STALE_AFTER:g}"
+        return self.snapshot.missing.get(EVICTIONS)
 
     def elapsed(self, since: float | None) -> float:
         """Return the seconds since a moment; infinite where it or the present is not known (section 8), or it lies ahead."""

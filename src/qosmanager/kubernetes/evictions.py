@@ -112,15 +112,15 @@ class ApiEvictions:
 
     @property
     def barred(self) -> str:
-        """Why nobody can be evicted now: the API server is not reached; "": nothing is known against it."""
-        return self._unreachable
+        """Why nobody can be evicted now: the API server is not reached, the budget is used up; "": nothing is known against it."""
+        return f"the API server is not reached: {self._unreachable}" if self._unreachable else self._memory.exhausted(self._most)
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str:
         """Have a pod evicted; return why that cannot be, or "" when it is under way."""
         if not workload.uid:
             return "the API server has not named this pod yet"
-        if self._unreachable:
-            return f"the API server is not reached: {self._unreachable}"
+        if self.barred:
+            return self.barred
         until, why = self._denied.get(workload.namespace, (0.0, ""))
         if now < until:
             return why
@@ -182,7 +182,6 @@ class ApiEvictions:
         owner = owner_of(pod)
         if why_not := self._withheld(victim.action, victim.workload, owner):
             self._events.say(withheld(victim.action, victim.workload, owner, why_not))
-            _LOG.warning(pairs("EvictionWithheld", pod=victim.action.pod, plugin=victim.action.plugin.value, reason=why_not))
             self._fail(victim, f"withheld: {why_not}")
             return
         self._memory.spend(victim.workload.uid, owner.uid)
@@ -192,7 +191,7 @@ class ApiEvictions:
         leak = self._memory.leak_of(owner.uid) if owner.uid else None
         if leak is not None and not action.leaking:
             return f"pod {leak.pod} of the same owner leaked and was evicted; a person has to clear that, or this one to leak too"
-        return self._memory.refuses(workload.uid, owner.uid, self._most)
+        return self._memory.exhausted(self._most, workload.uid) or self._memory.rests(workload.uid, owner.uid)
 
     def _evict(self, victim: _Victim, owner: Owner) -> None:
         workload, action = victim.workload, victim.action

@@ -78,14 +78,16 @@ class AgentMemory:
         self._fault = ""
         self._kept = self._load()
 
-    def refuses(self, uid: str, owner: str, most: int) -> str:
-        """Return why this pod must not be evicted now: `most` in an hour, one of an owner in 10 minutes ("": it may be)."""
+    def exhausted(self, most: int, uid: str = "") -> str:
+        """Return why nobody (but the pod with this uid, for which it was asked already) must be evicted now, "" where somebody may."""
         now = self._clock.monotonic()
-        with self._lock:
-            recent = [each for each in self._kept.spent if now - each.at < BUDGET_OVER and each.uid != uid]
-        if len(recent) >= most:
-            left = BUDGET_OVER - (now - min(each.at for each in recent))
-            return f"{len(recent)} pods were evicted on this node in the last hour, evictionBudget is {most}; one more in {left:.0f} s"
+        recent = sum(now - each.at < BUDGET_OVER and each.uid != uid for each in self._kept.spent)
+        return f"{recent} pods were evicted on this node in the last hour, evictionBudget is {most}" if recent >= most else ""
+
+    def rests(self, uid: str, owner: str) -> str:
+        """Return why no pod of this owner must be evicted now, "" where one may: one in 10 minutes."""
+        now = self._clock.monotonic()
+        recent = [each for each in self._kept.spent if each.uid != uid]
         last = max((each.at for each in recent if owner and each.owner == owner), default=None)
         if last is not None and now - last < OWNER_RESTS:
             return f"a pod of the same owner was evicted {now - last:.0f} s ago; another one in {OWNER_RESTS - (now - last):.0f} s"

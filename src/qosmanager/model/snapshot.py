@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qosmanager.model.qos import QoS
 
+EVICTIONS = "evictions"  # what `Snapshot.missing` says of them is why nobody can be evicted now
 PODS_STALE_AFTER = 30.0  # seconds; what is known of the pods for longer without a sign that it still holds is no ground to evict on
 
 

@@ -6,6 +6,8 @@ starts from what is in force in the kernel, and what was done gets a watch, so t
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
 from qosmanager.model.actions import (
@@ -26,7 +28,7 @@ from qosmanager.model.actions import (
 )
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Pod, Snapshot
-from qosmanager.model.state import State, Watch
+from qosmanager.model.state import Pending, State, Watch
 
 _NOT_DONE = (Result.FAILED, Result.REFUSED, Result.RECORDED)
 BE = "BE"  # target of actions on all of BE
@@ -64,10 +66,25 @@ def _later(state: State, pod: str, receipt: Receipt, now: float | None) -> State
     if receipt.result is Result.GONE:
         return _without_burst(state, pod)
     # The target of an eviction is the pod itself, not a file of it.
-    if receipt.result is Result.FAILED and receipt.target == pod and any(victim.pod == pod for victim in state.pending):
+    failed = next((victim for victim in state.pending if victim.pod == pod), None)
+    if receipt.result is Result.FAILED and receipt.target == pod and failed is not None:
         pending = tuple(victim for victim in state.pending if victim.pod != pod)
-        return _unfit(replace(state, pending=pending), pod, now)
+        return _unfit(_without_round(replace(state, pending=pending), failed), pod, now)
     return state
+
+
+def _without_round(state: State, failed: Pending) -> State:
+    """A round of CPUEvict of which nobody was evicted after all did not happen: nothing cools down, the next candidate goes at once."""
+    chosen_by_cpu = any(
+        watch.plugin == Plugin.CPU_EVICT.value and watch.kind == KINDS[Evict] and watch.target == failed.pod for watch in state.watches
+    )
+    since = -math.inf if failed.since is None else failed.since
+    others_go = any(victim.since == failed.since for victim in state.pending)
+    others_went = state.victim_ended is not None and state.victim_ended >= since
+    if not chosen_by_cpu or others_go or others_went:
+        return state
+    cooling = {plugin: until for plugin, until in state.cooldown_until.items() if plugin != Plugin.CPU_EVICT.value}
+    return replace(state, cooldown_until=cooling, evict_rounds=max(0, state.evict_rounds - 1))
 
 
 def _confirmed(state: State, action: Action) -> State:

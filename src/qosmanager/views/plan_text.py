@@ -30,8 +30,10 @@ from qosmanager.model.census import Census
 from qosmanager.model.qos import Mode, Plugin, Slo
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State
+from qosmanager.views.figures import topic
 from qosmanager.views.gaps import not_measured
 from qosmanager.views.prose import readings, wrapped
+from qosmanager.views.reports import EVICTS_NOBODY
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -165,8 +167,9 @@ def _held(step: Step) -> str:
     raw, level, before = step.assessment.raw_level, step.assessment.effective_level, step.before.suppress_level
     if step.settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF:
         return "CPUSuppress is off, so that nothing is held"
-    if step.plan.degraded and level == (before or raw):
-        return f"nothing is relaxed in this cycle ({', '.join(step.plan.degraded)}): {level.value} stays"
+    holding = [reason for reason in step.plan.degraded if topic(reason) not in EVICTS_NOBODY]
+    if holding and level == (before or raw):
+        return f"nothing is relaxed in this cycle ({', '.join(holding)}): {level.value} stays"
     if before is None:
         return "no level was held before, so it holds"
     if level > before:

@@ -10,6 +10,7 @@ from qosmanager.views.status import STARVING_AFTER, be_usage, starved_tens
 
 PAUSED = "paused"  # the reason under which a plan says that the agent is paused
 UNMEASURED = "node_cpu_not_measured"
+EVICTS_NOBODY = frozenset({"evictions_barred", "pods_stale"})  # reasons that bar evictions and nothing else
 OVER_BUDGET = "over_budget"  # the reason under which metrics say that the agent reads less
 
 
@@ -19,6 +20,11 @@ def degradations(record: CycleRecord) -> dict[str, str]:
     if record.number == 1:
         reasons.pop(UNMEASURED, None)
     return reasons
+
+
+def consequence(reason: str) -> str:
+    """Say what the agent does not do for this reason."""
+    return "nobody is evicted" if topic(reason) in EVICTS_NOBODY else "nothing is relaxed, nobody gets a burst, nobody is evicted"
 
 
 def paused_text(record: CycleRecord) -> str:

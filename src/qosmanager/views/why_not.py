@@ -13,6 +13,7 @@ from msgspec import Struct
 from qosmanager.config.settings import Trigger
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.qos import Plugin, QoS
+from qosmanager.views.reports import consequence
 from qosmanager.views.status import PodView, Status
 
 AGENT = "agent"
@@ -49,7 +50,7 @@ def _agent(status: Status) -> Iterator[Reason]:
         yield Reason(AGENT, f"the agent is paused until {status.pause.until}" if status.pause else "the agent is paused")
     for reason in status.degraded:
         if reason != "paused":
-            yield Reason(AGENT, f"degraded ({reason}): nothing is relaxed, nobody gets a burst, nobody is evicted")
+            yield Reason(AGENT, f"degraded ({reason}): {consequence(reason)}")
     for plugin, error in status.failures.items():
         yield Reason(plugin, f"failed in the last cycle ({error}): the rest of it only tightens and evicts nobody")
 

@@ -99,7 +99,7 @@ def test_what_is_not_as_it_should_be_stands_on_top():
     lines = shown(troubled, columns=200, settings=Settings(cpu_evict=CpuEvictSettings(mode=Mode.OBSERVE)))
     assert lines[1:9] == [
         "PAUSED for 10 min more by alice: ticket 4711",
-        "DEGRADED nothing is relaxed and nobody evicted: node_stale",
+        "DEGRADED nothing is relaxed, nobody gets a burst, nobody is evicted: node_stale",
         "FAILED CPUBurst: KeyError: x",
         "OOM RISK 12 s left",
         "STARVING BE has been held at its floor for 16 min",

@@ -83,6 +83,42 @@ def test_a_victim_that_cannot_be_ended_after_all_is_one_no_more():
     assert settle(before, before, Plan(), (of_a_file,), READING)[0] == before
 
 
+def later(state, *receipts):
+    """What comes of a state when receipts arrive that no action of the cycle asked for."""
+    told = tuple(Receipt(target=pod, result=result, pod=pod) for pod, result in receipts)
+    return settle(state, state, Plan(), told, READING)[0]
+
+
+ROUND = State(
+    pending=(VICTIM,),
+    watches=(Watch(plugin="CPUEvict", kind="evict", target="batch/etl", since=NOW, uid="u2"),),
+    cooldown_until={"CPUEvict": NOW + 60, "MemoryEvict": NOW + 30},
+    evict_rounds=1,
+)
+OTHER = replace(VICTIM, pod="batch/other", uid="u3")
+
+
+def test_when_nobody_of_a_round_goes_after_all_nothing_cools_down():
+    state = later(ROUND, ("batch/etl", Result.FAILED))
+    assert (state.cooldown_until, state.evict_rounds) == ({"MemoryEvict": NOW + 30}, 0)
+
+
+def test_the_cooldown_stays_while_another_of_the_round_is_on_its_way():
+    state = later(replace(ROUND, pending=(VICTIM, OTHER)), ("batch/etl", Result.FAILED))
+    assert (state.cooldown_until["CPUEvict"], state.evict_rounds) == (NOW + 60, 1)
+
+
+def test_the_cooldown_stays_when_another_of_the_round_has_gone_before():
+    state = later(replace(ROUND, victim_ended=NOW), ("batch/etl", Result.FAILED))
+    assert (state.cooldown_until["CPUEvict"], state.evict_rounds) == (NOW + 60, 1)
+
+
+def test_a_victim_of_memory_evict_that_stays_ends_no_cooldown():
+    watch = replace(ROUND.watches[0], plugin="MemoryEvict")
+    state = later(replace(ROUND, watches=(watch,)), ("batch/etl", Result.FAILED))
+    assert (state.cooldown_until["CPUEvict"], state.evict_rounds) == (NOW + 60, 1)
+
+
 def test_cpus_that_could_not_be_set_are_remembered_until_they_can():
     before = State(be_limit=4.0)
     state, _ = settled(before, State(be_limit=3.5, be_cpus="0-3,8"), PIN, Result.REFUSED)

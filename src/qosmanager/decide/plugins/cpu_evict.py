@@ -102,6 +102,8 @@ def _why_not(facts: Facts, draft: Draft, immediate: bool) -> tuple[str, str] | N
     until = draft.state.cooldown_until.get(_PLUGIN.value)
     if not facts.is_over(until):
         return "cooldown", f"cooling down for another {facts.remaining(until):.0f} s"
+    if facts.no_evictions is not None:
+        return "barred", facts.no_evictions
     if draft.failures:
         return "plugin-failed", "a plugin failed in this cycle: nobody is evicted"
     if draft.state.evict_rounds >= _MOST_ROUNDS and facts.assessment.slo is not Slo.OK:

@@ -51,6 +51,8 @@ def memory_evict(facts: Facts, draft: Draft) -> Draft:
     if not causes:
         return draft
     if draft.failures:
+    if facts.no_evictions is not None:
+        return draft.refuse(_PLUGIN, "barred", facts.no_evictions)
         return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nobody is evicted")
     if mode is Mode.OBSERVE and not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
         return draft.refuse(_PLUGIN, "observed", "a victim was reported within terminationTimeout; observing ends nobody")
