@@ -26,6 +26,7 @@ class LatencyTracker:
         self._missing = missing
         self._workload: Workload | None = None
         self._latest: PodLatency | None = None
+        self._unknown = False  # and it has been said why
         self._fits_at = -math.inf
         self.latency = NO_LATENCY
 
@@ -37,6 +38,9 @@ class LatencyTracker:
             return self.latency
         latest = latencies.latest(workload.key)
         if latest is None or latest.p99 is None:
+            if self._unknown:
+                return self.latency
+            self._unknown = True
             for field in ("latency.p99", "latency.trend", *(("latency.median",) if self.latency.median is None else ())):
                 self._missing.note(field, UNKNOWN)
             self._latest = None
@@ -48,7 +52,7 @@ class LatencyTracker:
 
     def _follow(self, workload: Workload) -> None:
         """Take another declaration into use."""
-        self._workload = workload
+        self._workload, self._unknown = workload, False
         self._missing.note("latency.slo", "" if workload.slo_p99 is not None else "none declared")
         if workload.latency is None:
             self.latency = PodLatency(slo=workload.slo_p99)
@@ -57,6 +61,7 @@ class LatencyTracker:
 
     def _add(self, workload: Workload, now: float, p99: float) -> None:
         self._history.add_p99(now, p99)
+        self._unknown = False
         before = self.latency
         trend, median = before.trend, before.median
         if now >= self._fits_at or median is None:
@@ -70,6 +75,6 @@ class LatencyTracker:
 
     def _fit(self, slo: float | None, now: float) -> tuple[float | None, float | None]:
         assert self._history.p99 is not None
-        _, values = self._history.p99.since(now - MEDIAN)
+        values = self._history.p99.values(now - MEDIAN)
         trend = slope(*self._history.p99.since(now - TREND)) / slo * 100 if slo else None
         return trend, statistics.median(values)

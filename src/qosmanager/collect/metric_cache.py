@@ -54,9 +54,15 @@ class Recent:
         begin = bisect_left(times, time)
         return times[begin:], values[begin:]
 
+    def values(self, since: float) -> array[float]:
+        """Return the values of the points at or after `since`, oldest first."""
+        if not self._times or self._times[self._next % len(self._times)] < since:
+            return self.since(since)[1]
+        return self._values[self._next :] + self._values[: self._next]  # all of them: their times need not be gone through
+
     def mean(self, since: float) -> float | None:
         """Return the mean of the points at or after `since`; None: there are none."""
-        _, values = self.since(since)
+        values = self.values(since)
         return sum(values) / len(values) if values else None
 
     def size(self) -> int:

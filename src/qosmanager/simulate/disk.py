@@ -25,7 +25,7 @@ class Disk:
 
     def second(self, pods: Sequence[SimulatedPod], now: float) -> None:
         """Pass one second."""
-        asked = sum(wanted(pod.spec.io, now) for pod in pods)
+        asked = sum(wanted(pod.spec.io, now) for pod in pods if pod.spec.io.rate)
         before = self._queue
         waiting = before + asked
         done = min(waiting, self._rate)

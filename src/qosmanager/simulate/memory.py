@@ -37,11 +37,13 @@ class Memory:
     def second(self, pods: Sequence[SimulatedPod], now: float) -> list[SimulatedPod]:
         """Pass one second; return whom the kernel killed: first who is above its own limit, then whom the node has no memory for."""
         machine = self._machine
+        killed: list[SimulatedPod] = []
         for pod in pods:
             if pod.spec.memory.moves:
                 pod.rss = held(pod.spec.memory, now - pod.held_from)
-        killed = [pod for pod in pods if pod.spec.limits.memory is not None and pod.rss > pod.spec.limits.memory]
-        living = [pod for pod in pods if pod not in killed]
+            if pod.rss > pod.most_memory:
+                killed.append(pod)
+        living = [pod for pod in pods if pod not in killed] if killed else list(pods)
         wanted = machine.system_memory + sum(pod.rss for pod in living)
         while living and wanted > machine.memory + machine.swap:
             victim = max(living, key=lambda pod: (self._badness(pod), pod.key))

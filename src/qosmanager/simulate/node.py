@@ -55,6 +55,7 @@ class SimulatedNode:
         self._events = sorted(scenario.events, key=lambda event: event.at)
         self._slow: list[tuple[float, Event]] = []
         self._running: list[SimulatedPod] = []
+        self._daemons: list[SimulatedPod] = []  # SYSTEM pods
         self._born = 0
         self._due = 0
         self._stalled_before = self._system_ended = 0.0
@@ -66,7 +67,7 @@ class SimulatedNode:
     def ls_used(self) -> float:
         """Core-seconds that LS pods have used."""
         system = self._system_ended + self.groups.system.usage
-        system += sum(pod.usage for pod in self.here if pod.spec.qos is QoS.SYSTEM)
+        system += sum(pod.usage for pod in self._daemons)
         return self.busy - self.batch.used - system
 
     # -- what acts on it ---------------------------------------------------------------------------------------------------------
@@ -174,7 +175,8 @@ class SimulatedNode:
         self._slow = [(until, event) for until, event in self._slow if until > now - 1]
         for service in self.services:
             service.elsewhere = disk.delay if service.service.io else 0.0
-            service.elsewhere += sum(event.by for _, event in self._slow if event.workload == service.spec.name and event.at < now)
+            if self._slow:
+                service.elsewhere += sum(event.by for _, event in self._slow if event.workload == service.spec.name and event.at < now)
             service.close_second()
             self.given_up += service.given_up
         killed = memory.second(self.here, now)
@@ -245,6 +247,7 @@ class SimulatedNode:
         self.here = [pod for pod in self.pods.values() if pod.workload is not None]
         self.services = [pod for pod in self.here if isinstance(pod, ServicePod)]
         self._running = [self.groups.system, *(pod for pod in self.here if pod.spec.qos is not QoS.BE)]
+        self._daemons = [pod for pod in self.here if pod.spec.qos is QoS.SYSTEM]
         self.groups.arrange(self.here)
         self.generation += 1
 

@@ -31,6 +31,7 @@ class SimulatedPod(Sharer):
         self.curve = curve
         self.width = math.inf  # CPUs that it may run on
         self.limit = math.inf if spec.limits.cpu is None else spec.limits.cpu
+        self.most_memory = math.inf if spec.limits.memory is None else spec.limits.memory
         self.own_cpus: tuple[int, ...] = ()
         self.workload: Workload | None = None  # None: it is not here
         self.begins: float | None = spec.starts  # when it comes; None: it is here, or never comes

@@ -91,12 +91,15 @@ class Tally:
         self._add_services(truth)
         self._add_bursts(truth)
         self._add_move(truth)
-        self.happenings += [(truth.time, what, key) for what, key in truth.happenings]
+        if truth.happenings:
+            self.happenings += [(truth.time, what, key) for what, key in truth.happenings]
         if record is None:
             return
-        self.happenings += [(truth.time, "evicted", pod) for pod, _ in evicted(record)]
+        if record.plan.actions:
+            self.happenings += [(truth.time, "evicted", pod) for pod, _ in evicted(record)]
         for pod in record.snapshot.pods:
-            if pod.memory.growth and pod.memory.growth > self._leak and pod.key not in self.leaks:
+            growth = pod.memory.growth
+            if growth and growth > self._leak and pod.key not in self.leaks:
                 self.leaks[pod.key] = truth.time
 
     def _add_services(self, truth: Truth) -> None:
