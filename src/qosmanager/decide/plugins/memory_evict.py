@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import VictimOrder
 from qosmanager.decide.facts import Draft, Facts, is_terminating, may_be_evicted
+from qosmanager.decide.relief import why_to_wait
 from qosmanager.model.actions import Evict
 from qosmanager.model.census import is_above, is_at_least
 from qosmanager.model.qos import MatrixAction, Mode, Plugin
@@ -50,10 +51,13 @@ def memory_evict(facts: Facts, draft: Draft) -> Draft:
     causes = _causes(facts, draft, memory)
     if not causes:
         return draft
-    if draft.failures:
     if facts.no_evictions is not None:
         return draft.refuse(_PLUGIN, "barred", facts.no_evictions)
+    if draft.failures:
         return draft.refuse(_PLUGIN, "plugin-failed", "a plugin failed in this cycle: nobody is evicted")
+    waits = why_to_wait(facts, draft.state)
+    if waits is not None:
+        return draft.refuse(_PLUGIN, "reclaim-first", f"{causes[0]}; {waits}")
     if mode is Mode.OBSERVE and not facts.is_over(draft.state.cooldown_until.get(_PLUGIN.value)):
         return draft.refuse(_PLUGIN, "observed", "a victim was reported within terminationTimeout; observing ends nobody")
     need = _need(facts, draft, memory, causes)

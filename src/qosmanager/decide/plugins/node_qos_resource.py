@@ -1,10 +1,15 @@
-"""NodeQOSResource: what the node has, and what of it is BE's (specification, sections 5.1 and 13); its weight is in standing.py."""
+"""NodeQOSResource: what the node has, and what of it is BE's (specification, sections 5.1 and 13).
+
+What it keeps in the kernel is in standing.py; what of that moves with the pressure, BE's memory and I/O, in relief.py.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from qosmanager.config.settings import Switch
 from qosmanager.decide.facts import Draft, Facts
+from qosmanager.decide.relief import io_hold, memory_hold
 from qosmanager.model.qos import QoS
 
 
@@ -19,4 +24,15 @@ def node_qos_resource(facts: Facts, draft: Draft) -> Draft:
         ls_request=facts.census.ls_request,
         be_memory=None if total is None else max(0, total - claimed),
     )
-    return replace(draft, resources=counted)
+    return _relieved(facts, replace(draft, resources=counted))
+
+
+def _relieved(facts: Facts, draft: Draft) -> Draft:
+    """Hold BE's memory and I/O at what they are to be from now on."""
+    isolation, before = facts.settings.isolation, facts.before
+    if Switch.AUTO not in (isolation.memory, isolation.io) and (before.be_memory, before.be_io) == (None, None):
+        return draft
+    memory, io = memory_hold(facts), io_hold(facts)
+    high, limit = None if memory is None else memory.high, None if io is None else io.limit
+    draft = draft.remember(be_memory=memory, be_io=io)
+    return replace(draft, standing=replace(draft.standing, be_memory_high=high, be_io_limit=limit))

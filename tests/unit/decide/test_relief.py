@@ -1,0 +1,200 @@
+"""BE's memory and I/O made smaller before anybody is evicted (specification, section 5.1)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from builders import GIB, NOW, be, decided, of_kind, remembered, rules, snapshot
+from qosmanager.config.settings import CpuIsolation, IsolationSettings, NodeQosResourceSettings, Settings, Switch
+from qosmanager.model.actions import Evict
+from qosmanager.model.qos import Mode
+from qosmanager.model.snapshot import PodObserved
+from qosmanager.model.state import IoHold, Squeeze, State
+
+MIB = 1 << 20
+MEMORY = Settings(isolation=IsolationSettings(memory=Switch.AUTO))
+IO = Settings(isolation=IsolationSettings(io=Switch.AUTO))
+BATCH = (be("a", rss=4 * GIB), be("b", rss=6 * GIB))
+SWAP = {"swap_total": 8 * GIB, "swap_used": 0}
+
+
+def node(*pods, available=14 * GIB, holds=20 * GIB, **more):
+    """100 GiB; BE holds 20, 10 of them no page cache. minAvailable is 10: short under 15, calm above 20."""
+    return replace(snapshot(*(pods or BATCH), cpu_usage=1.0, memory_total=100 * GIB, memory_available=available, **more), be_memory=holds)
+
+
+def held(high=20 * GIB, **more):
+    return State(be_memory=Squeeze(**{"high": high, "moved": NOW - 5, "available": 14 * GIB, "gained": NOW - 1, **more}))
+
+
+def high(reading, state=None, wanted=MEMORY):
+    found = remembered(reading, state, wanted).be_memory
+    return None if found is None else found.high
+
+
+# -- what stands ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpu", "weight", "idle"),
+    [
+        (CpuIsolation.AUTO, True, False),
+        (CpuIsolation.WEIGHT, True, False),
+        (CpuIsolation.IDLE, False, True),
+        (CpuIsolation.OFF, False, False),
+    ],
+)
+def test_how_be_is_put_behind(cpu, weight, idle):
+    found = decided(node(), settings=Settings(isolation=IsolationSettings(cpu=cpu))).standing
+    assert (found.be_weight, found.be_idle) == (weight, idle)
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.OFF])
+def test_nothing_stands_unless_the_plugin_enforces(mode):
+    isolation = IsolationSettings(cpu=CpuIsolation.IDLE, services=Switch.AUTO, memory=Switch.AUTO, io=Switch.AUTO)
+    settings = Settings(isolation=isolation, node_qos_resource=NodeQosResourceSettings(mode=mode))
+    found = decided(node(), held(), settings).standing
+    assert (found.be_idle, found.services, found.memory_low, found.be_memory_high, found.be_io_weight) == (False, False, False, None, False)
+    assert remembered(node(), held(), settings).be_memory is None
+
+
+@pytest.mark.parametrize("more", [{"paused": True}, {"node_age": 60.0}])
+def test_a_pause_or_a_stale_sample_takes_nothing_away(more):
+    reading = replace(node(available=90 * GIB), **more)
+    assert decided(reading, held(), MEMORY).standing.be_memory_high == 20 * GIB
+
+
+# -- memory --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("available", "expected"), [(15 * GIB, None), (15 * GIB - 1, 20 * GIB - 64 * MIB)])
+def test_be_gives_back_when_memory_is_nearly_short(available, expected):
+    assert high(node(available=available)) == expected
+
+
+def test_be_gives_back_at_level_high_too():
+    # usage 79 x 0.35, growth 25 and reclaim 20, scaled by 1 / 0.8 without swap: 90.8.
+    pressed = node(available=21 * GIB, ls_memory_growth=20.0, pgscan_direct=5000.0, pgscan_kswapd=0.0)
+    assert high(pressed) == 20 * GIB - 64 * MIB
+
+
+def test_off_by_default():
+    assert high(node(available=GIB), wanted=Settings()) is None
+
+
+def test_one_step_a_second_and_none_while_be_is_behind():
+    assert high(node(), held(moved=NOW - 0.5)) == 20 * GIB
+    assert high(node(), held(moved=NOW - 1.0)) == 20 * GIB - 64 * MIB
+    # 21 GiB are more than 1.02 x 20.
+    assert high(node(holds=21 * GIB), held()) == 20 * GIB
+
+
+def test_it_ends_at_what_be_may_not_lose():
+    assert high(node(holds=10 * GIB + MIB)) == 10 * GIB
+    # BE holds less than counts as its own (some is swapped out): it may not grow.
+    assert high(node(holds=9 * GIB)) == 9 * GIB
+
+
+def test_swap_takes_half_of_what_is_free_and_at_most_half_of_be():
+    # 10 - 8/2 = 6 GiB; with 20 GiB of swap 10/2 = 5.
+    assert high(node(holds=6 * GIB + MIB, **SWAP)) == 6 * GIB
+    assert high(node(holds=5 * GIB + MIB, swap_total=20 * GIB, swap_used=0)) == 5 * GIB
+
+
+@pytest.mark.parametrize("reading", [node(be("a", rss=None)), replace(node(), be_memory=None), replace(node(), time=None)])
+def test_nothing_moves_on_what_is_not_measured(reading):
+    assert high(reading) is None
+    assert high(reading, held()) == 20 * GIB
+
+
+def test_be_gets_it_back_step_by_step_once_calm():
+    calm = node(available=21 * GIB, holds=20 * GIB)
+    assert remembered(calm, held(), MEMORY).be_memory.calm_since == NOW
+    assert high(calm, held(calm_since=NOW - 9)) == 20 * GIB
+    assert high(calm, held(calm_since=NOW - 10)) == 22 * GIB
+    assert high(calm, held(calm_since=NOW - 60)) is None
+    # 25 GiB are 5 percent of the node above what BE holds: no bound any more.
+    assert high(calm, held(high=25 * GIB, calm_since=NOW)) is None
+    # Between short and calm nothing moves.
+    between = node(available=18 * GIB)
+    assert remembered(between, held(calm_since=NOW - 30), MEMORY).be_memory == held().be_memory
+
+
+def victims(reading, state, wanted=MEMORY):
+    return [action.pod for action in of_kind(decided(reading, state, wanted), Evict)]
+
+
+SHORT = node(available=9 * GIB, **SWAP)
+
+
+def test_nobody_is_evicted_while_giving_back_makes_memory_available():
+    assert victims(SHORT, held(available=9 * GIB)) == []
+    assert "reclaim-first" in rules(decided(SHORT, held(available=9 * GIB), MEMORY))
+    # Half a percent of the node more than at best so far is a gain.
+    gained = remembered(node(available=9 * GIB + GIB // 2, **SWAP), held(available=9 * GIB, gained=NOW - 4), MEMORY).be_memory.gained
+    assert gained == NOW
+
+
+@pytest.mark.parametrize(
+    ("reading", "state"),
+    [
+        (SHORT, held(available=9 * GIB, gained=NOW - 5)),  # no gain for 5 s
+        (node(available=9 * GIB), held(available=9 * GIB)),  # no swap: page cache counts as available already
+        (node(available=9 * GIB, holds=5 * GIB, **SWAP), held(available=9 * GIB)),  # nothing left to give
+        (node(available=2 * GIB, **SWAP), held(available=2 * GIB)),  # OOM risk: under 3 percent
+    ],
+)
+def test_eviction_waits_no_longer_than_it_helps(reading, state):
+    assert victims(reading, state) != []
+
+
+def test_without_the_switch_eviction_does_not_wait():
+    assert victims(SHORT, held(available=9 * GIB), Settings()) != []
+
+
+# -- I/O -----------------------------------------------------------------------------------------------------------------------
+
+
+def disks(*, stall, read=100 * MIB, write=40 * MIB):
+    """Stall alone makes the score: 100 x 0.4 of 0.4 weight is 100."""
+    pods = (replace(be("a"), observed=PodObserved(io_read=read, io_write=write)),)
+    return snapshot(*pods, cpu_usage=1.0, io_psi_some=stall)
+
+
+def limit(reading, state=None, wanted=IO):
+    found = remembered(reading, state, wanted).be_io
+    return None if found is None else found.limit
+
+
+def limited(amount=64 * MIB, moved=NOW - 10, own=100 * MIB):
+    return State(be_io=IoHold(limit=amount, own=own, moved=moved))
+
+
+@pytest.mark.parametrize(("stall", "expected"), [(59.9, None), (60.0, 50 * MIB)])
+def test_be_is_limited_from_level_high_on_at_half_of_what_it_moves(stall, expected):
+    assert limit(disks(stall=stall)) == expected
+    assert limit(disks(stall=stall), wanted=Settings()) is None
+
+
+def test_a_be_that_moves_next_to_nothing_is_not_limited():
+    assert limit(disks(stall=99.0, read=MIB, write=0)) is None
+
+
+def test_it_falls_by_half_every_5_s_down_to_1_mib():
+    assert limit(disks(stall=80.0), limited(moved=NOW - 4)) == 64 * MIB
+    assert limit(disks(stall=80.0), limited(moved=NOW - 5)) == 32 * MIB
+    assert limit(disks(stall=80.0, read=20 * MIB, write=10 * MIB), limited(moved=NOW - 5)) == 10 * MIB
+    assert limit(disks(stall=80.0), limited(MIB, moved=NOW - 5)) == MIB
+
+
+def test_it_rises_by_a_quarter_every_10_s_and_ends_at_twice_what_be_moved():
+    assert limit(disks(stall=58.0), limited()) == 64 * MIB  # within the margin of 3
+    assert limit(disks(stall=50.0), limited(moved=NOW - 9)) == 64 * MIB
+    assert limit(disks(stall=50.0), limited()) == 80 * MIB
+    assert limit(disks(stall=50.0), limited(160 * MIB)) is None
+
+
+def test_nothing_moves_on_io_that_is_not_measured():
+    assert limit(disks(stall=80.0, read=None), limited()) == 64 * MIB
+    assert limit(disks(stall=None), limited()) == 64 * MIB
