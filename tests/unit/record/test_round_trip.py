@@ -82,7 +82,7 @@ def test_settings_node_and_places_are_taken_when_they_change():
     first, second = run(2)
     placement = Placement(workloads={"shop/api": Workload(name="api", qos=ls().qos, cgroup="other", grace=5.0)}, kubelet_owned=True)
     node = replace(second.record.snapshot.node, cpus=8.0, topology=(CpuId(cpu=0, numa=1),))
-    reading = replace(second.record.snapshot, node=node, be_cpus=(1, 2), be_shielded=True, be_memory=1 << 30)
+    reading = replace(second.record.snapshot, node=node, be_cpus=(1, 2), be_shielded=True, be_memory=1 << 30, pods_age=4.2)
     second = replace(second, settings=Settings(sync_period=2.0), placement=placement, record=replace(second.record, snapshot=reading))
     (_, _), (recorded, taken) = back([first, second])
     assert taken == reading
@@ -123,7 +123,7 @@ def test_a_message_that_is_none_is_refused(data):
         (PodMemory, MEMORY, {"request", "limit"}),
         (PodLatency, LATENCY, {"slo"}),
         (PodObserved, OBSERVED, set()),
-        (Snapshot, (), {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "paused", "missing"}),
+        (Snapshot, (), {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "pods_age", "paused", "missing"}),
         (OwnUse, OWN, {"thrift", "reason"}),
     ],
 )
