@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
+.PHONY: run test v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -22,6 +22,18 @@ v2-image: $(VENV)/.ready
 # says why, and those tests skip.
 containers: $(VENV)/.ready
 	@$(BIN)/python tests/real_kubelet/prepare.py
+
+# What checks the alerts, out of Debian's package. Where it cannot be had, those tests skip.
+promtool: $(VENV)/.ready
+	@$(BIN)/python tests/deploy_tools.py promtool
+
+# What renders the chart and evaluates its admission policies, built from source by go (some minutes, once); without them those tests skip.
+deploy-tools: $(VENV)/.ready promtool
+	$(BIN)/python tests/deploy_tools.py helm cel
+
+# The plain manifests made anew from the chart; needs helm.
+manifests: $(VENV)/.ready
+	$(BIN)/python deploy/render.py
 
 check: lint types contracts
 
