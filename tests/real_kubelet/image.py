@@ -6,17 +6,18 @@ import hashlib
 import io
 import json
 import platform
+import subprocess
 import tarfile
 from pathlib import Path
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as images name them
 NAME = "qosmanager.test/busybox:local"
-_APPLETS = ("sh", "sleep", "touch", "awk", "head", "tr", "cat", "kill")
 
 
 def write_image(path: Path, busybox: Path) -> None:
     """Write an image archive (OCI layout) that `ctr images import` takes; it does nothing but wait, as a pause image does."""
-    layer = _tar({"bin/busybox": busybox.read_bytes()}, {f"bin/{name}": "busybox" for name in _APPLETS})
+    names = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    layer = _tar({"bin/busybox": busybox.read_bytes()}, {f"bin/{name}": "busybox" for name in names if name != "busybox"})
     blobs = {}
 
     def blob(kind: str, data: bytes) -> dict[str, object]:

@@ -51,11 +51,10 @@ class Kubelet:
         """Return a pod's cgroup, from the root of each hierarchy."""
         return self._groups.path(_group(pod))
 
-    def check(self) -> str:
+    def check(self) -> None:
         """Raise what has gone wrong so far, if anything."""
         if self._watching.done():
             self._watching.result()
-        return ""
 
     def _watch(self) -> None:
         lives = {}

@@ -31,7 +31,7 @@ class RealNode(NamedTuple):
             self.api.store.create("pods", pod)
         for pod in pods:
             name = pod["metadata"]["name"]
-            wait(lambda name=name: self.pod(name)["status"]["phase"] == "Running", 60, f"{name} to run", self.kubelet.check)
+            wait(lambda name=name: self._runs(name), 60, f"{name} to run")
 
     def pod(self, name: str) -> Object:
         return next(each for each in self._pods() if each["metadata"]["name"] == name)
@@ -53,6 +53,10 @@ class RealNode(NamedTuple):
         """Return how the only container of a pod that is gone has ended."""
         last = [change.object for change in self.api.store.since(0, "pods") if change.object["metadata"]["name"] == name][-1]
         return last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+
+    def _runs(self, name: str) -> bool:
+        self.kubelet.check()
+        return self.pod(name)["status"]["phase"] == "Running"
 
     def _pods(self) -> list[Object]:
         return self.api.store.list("pods")[0]
