@@ -21,6 +21,7 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 
+PODS_STALE = "pods_stale"
 EVICTIONS_BARRED = "evictions_barred"  # the reason under which a plan says so while memory runs out
 
 ORDER = (
@@ -54,6 +55,7 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
     else:
         draft = guard(facts, _run_plugins(facts, draft))
     failed = tuple(f"{failure.plugin.value}_failed" for failure in draft.failures)
+    stale = (PODS_STALE,) if facts.pods_stale else ()
     helpless = (f"{EVICTIONS_BARRED}: {facts.no_evictions}",) if _is_helpless(facts) else ()
     plan = Plan(
         actions=draft.actions,
@@ -63,7 +65,7 @@ def decide(state: State, snapshot: Snapshot, census: Census, assessment: Assessm
         resources=draft.resources,
         level=draft.level,
         raised=tuple(burst.pod for burst in draft.state.bursts if not burst.observed),
-        degraded=degraded + (("paused",) if snapshot.paused else ()) + failed + helpless,
+        degraded=degraded + (("paused",) if snapshot.paused else ()) + failed + stale + helpless,
     )
     return replace(draft.state, time=snapshot.time), plan
 

@@ -51,11 +51,16 @@ class Facts(Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(cpu for pod in self.snapshot.pods if pod.qos is not QoS.BE for cpu in pod.exclusive_cpus)
 
     @property
+    def pods_stale(self) -> bool:
+        """Whether what is known of the pods is too old to evict on."""
+        age = self.snapshot.pods_age
+        return age is not None and age > PODS_STALE_AFTER
+
+    @property
     def no_evictions(self) -> str | None:
         """Why nobody can be evicted now, whoever is chosen: the way to do it is not there, or what is known of the pods is too old."""
-        age = self.snapshot.pods_age
-        if age is not None and age > PODS_STALE_AFTER:
-            return f"what is known of the pods is {age:.0f} s old, more than {PODS_STALE_AFTER:g}"
+        if self.pods_stale:
+            return f"what is known of the pods is {self.snapshot.pods_age:.0f} s old, more than {PODS_STALE_AFTER:g}"
         return self.snapshot.missing.get(EVICTIONS)
 
     def elapsed(self, since: float | None) -> float:

@@ -33,13 +33,19 @@ def test_memory_evict_at_oom_risk_is_then_degraded(change, why):
     assert of_kind(decided(OOM_RISK), Evict)
     plan = decided(replace(OOM_RISK, **change))
     assert of_kind(plan, Evict) == []
-    assert plan.degraded == (f"evictions_barred: {why}",)
+    assert plan.degraded[-1] == f"evictions_barred: {why}"
 
 
 def test_without_oom_risk_or_without_memory_evict_nothing_is_degraded():
     assert decided(replace(SHORT_OF_CPU, missing=UNREACHED), TRIED).degraded == ()
     observing = Settings(memory_evict=MemoryEvictSettings(mode=Mode.OBSERVE))
     assert decided(replace(OOM_RISK, missing=UNREACHED), settings=observing).degraded == ()
+
+
+def test_pods_known_too_long_ago_are_said_so_whatever_the_pressure():
+    assert decided(replace(SHORT_OF_CPU, pods_age=30.1), TRIED).degraded == ("pods_stale",)
+    assert decided(replace(SHORT_OF_CPU, pods_age=30.0), TRIED).degraded == ()
+    assert decided(SHORT_OF_CPU, TRIED).degraded == ()
 
 
 def test_pods_known_half_a_minute_ago_are_known_well_enough():
