@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import random
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def memory_only():
 
 
 @pytest.mark.parametrize("layout", ["v1", "v2"])
-def test_a_day_holds_no_more_than_its_second_hour(memory_only, layout):
+def test_a_day_holds_no_more_at_its_end_than_at_its_beginning(memory_only, layout):
     world = World(memory_only, layout)
     day = Day(world)
     held = []
@@ -83,6 +84,8 @@ def test_a_day_holds_no_more_than_its_second_hour(memory_only, layout):
         held.append((rss(), descriptors()))
         print(f"{layout} hour {number + 1}: {held[-1][0] / MIB:.1f} MiB, {held[-1][1]} descriptors", flush=True)
     assert world.errors == []
-    memory, files = held[-1]
-    assert memory <= held[min(WARM, HOURS) - 1][0] + 4 * MIB
-    assert files <= held[0][1]
+    # Single looks differ by some 5 MiB either way, whenever they are taken: the middle of a quarter says whether anything grows.
+    warm = [memory for memory, _ in held[min(WARM, HOURS - 1) :]]
+    quarter = max(1, len(warm) // 4)
+    assert statistics.median(warm[-quarter:]) <= statistics.median(warm[:quarter]) + 3 * MIB
+    assert held[-1][1] <= held[0][1]
