@@ -108,7 +108,9 @@ class StallAlarm:
             try:
                 if ear.look(now):
                     jumped[key] = ear
-            except (OSError, ValueError):
+            except ValueError:
+                continue  # a text that is no such file's says nothing of the group
+            except OSError:
                 ended.append(key)
             self._reads += 1
         for key in ended:
@@ -164,7 +166,7 @@ class StallAlarm:
 
 def _jump(jumped: Mapping[str, Ear], when: str) -> Jump:
     worst = sorted(jumped.items(), key=lambda each: (-each[1].share, each[0]))
-    named = ", ".join(f"{key} {ear.share:.0%} of the time (usually {ear.stall.level:.0%})" for key, ear in worst[:_NAMED])
+    named = ", ".join(f"{key} {ear.share:.0%} of the time (usually {ear.usual:.0%})" for key, ear in worst[:_NAMED])
     more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
     earlier = {key: Earlier(ear.age, ear.used_before, ear.stalled_before) for key, ear in worst}
     return Jump(pods=earlier, reason=f"waited for CPU {when}: {named}{more}")

@@ -19,12 +19,12 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Ear:
-    """Of the last look: `share` of the time in which some task waited, how long ago the one before was (`age`, seconds), and the counters
-    that were read then: CPU seconds `used_before` (None: not read) and `stalled_before`."""
+    """Of the last look: `share` of the time in which some task waited, and what it had been (`usual`), how long ago the look before was
+    (`age`, seconds), and the counters that were read then: CPU seconds `used_before` (None: not read) and `stalled_before`."""
 
     __slots__ = (
         *("_idle", "_pressure", "_stalled", "_usage", "_use", "_used", "_used_at", "age", "cores", "group", "jumped", "looked", "path"),
-        *("share", "stall", "stalled_before", "trigger", "used_before"),
+        *("share", "stall", "stalled_before", "trigger", "used_before", "usual"),
     )
 
     def __init__(self, hierarchies: Hierarchies, group: str) -> None:
@@ -38,7 +38,7 @@ class Ear:
         self.path = f"{directory}/cpu.pressure"
         self.trigger = -1
         self.stall, self.cores = Habit(), Habit()
-        self.share = self.age = 0.0
+        self.share = self.usual = self.age = 0.0
         self.stalled_before = 0.0
         self.used_before: float | None = None
         self._used: float | None = None
@@ -63,6 +63,7 @@ class Ear:
         if self.age <= 0:
             return False
         self.share = share = min(1.0, max(0.0, (stalled - self.stalled_before) / self.age))
+        self.usual = self.stall.level
         jumps = stall_jumps(self.stall, share)
         # Most services wait for nothing, and use nothing, most of the time.
         if share or self.stall.level > 1e-4 or not self.stall.is_known:

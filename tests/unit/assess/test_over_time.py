@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from builders import NOW, be, judged, ls, remembered, run, snapshot
+from qosmanager.assess.recollection import means, median, weights
 from qosmanager.config.settings import Settings, Smoothing
 from qosmanager.model.qos import Level
 from qosmanager.model.state import Bucket, Burst, Moment, State
@@ -187,3 +188,44 @@ def test_a_held_node_sample_beside_fresh_pods_tells_no_system_usage(node_age, ex
     state = State(system_usage=2.0, time=NOW - 1)
     now = snapshot(ls(usage=4.0), cpus=16.0, cpu_usage=9.0, node_age=node_age)
     assert remembered(now, state).system_usage == expected
+
+
+def early(*times_and_percents):
+    return tuple(
+        Moment(time=NOW + time, cpu_score=percent, cpu_percent=percent, system_usage=percent) for time, percent in times_and_percents
+    )
+
+
+def test_many_cycles_in_one_second_weigh_as_much_as_that_second():
+    # Two calm seconds, then half a second in which five cycles saw 65 percent: more than half of the samples, a fifth of the time.
+    past = early((-2.5, 20), (-1.5, 20), (-0.5, 20), (-0.4, 65), (-0.3, 65), (-0.2, 65), (-0.1, 65))
+    assert judged(reading(65), State(recent=past, time=NOW - 0.1)).steady_level is Level.LOW
+    # Of 2.6 s, 1.6 at 65 percent are more than half.
+    past = early((-1.6, 20), (-0.6, 65), (-0.3, 65))
+    assert judged(reading(65), State(recent=past, time=NOW - 0.3)).steady_level is Level.MEDIUM
+
+
+def test_weights_are_the_time_since_the_cycle_before_and_a_late_cycle_is_one_cycle():
+    assert weights(early((0, 1), (1, 1), (1.1, 1), (1.5, 1), (4.5, 1)), 1.0) == [1.0, 1.0, pytest.approx(0.1), pytest.approx(0.4), 1.0]
+    assert weights((), 1.0) == []
+
+
+def test_a_median_between_two_halves_is_their_mean():
+    assert median([(1.0, 4.0), (1.0, 2.0)]) == 3.0
+    assert median([(1.0, 4.0), (1.0, 2.0), (0.1, 3.0)]) == 3.0
+    assert median([(0.2, 9.0), (0.2, 8.0), (1.0, 1.0)]) == 1.0
+    assert median([(1.0, 7.0)]) == 7.0
+
+
+def test_the_mean_of_the_system_is_one_over_time():
+    past = early((-2.0, 1.0), (-1.0, 1.0), (-0.8, 3.0))
+    # Two seconds at 1 core, 0.2 s at 3; the last cycle, after more than half a period, is a whole one.
+    state = remembered(reading(4.0), State(recent=past, time=NOW - 0.8))
+    assert state.system_usage == pytest.approx((1 + 1 + 0.2 * 3 + 4) / 3.2)
+
+
+def test_the_smoothing_window_counts_a_cycle_that_came_early_for_less():
+    settings = Settings(smoothing=Smoothing(window=300.0))
+    state = remembered(reading(10.0, time=NOW), None, settings)
+    state = remembered(reading(90.0, time=NOW + 0.1), state, settings)
+    assert means(state)[0] == pytest.approx((1.0 * 4.0 + 0.1 * 36.0) / 1.1)

@@ -1,6 +1,6 @@
 import pytest
 
-from qosmanager.collect.rates import ThrottleWindow, rise
+from qosmanager.collect.rates import ThrottleWindow, Trail, rise
 
 
 def test_rises():
@@ -39,3 +39,30 @@ def test_a_reset_and_a_gap_begin_anew():
     assert window.add(2.0, 15, 5, 15.0) == 0.0
     assert window.add(100.0, 900, 800, 15.0) is None
     assert window.add(101.0, 910, 801, 15.0) == pytest.approx(0.1)
+
+
+def test_a_trail_begins_at_the_newest_reading_that_is_old_enough():
+    trail = Trail()
+    assert trail.begin(0.0, 0.5) is None
+    for time, reading in ((0.0, "a"), (1.0, "b"), (1.3, "c"), (1.4, "d")):
+        trail.add(time, reading)
+    assert trail.begin(2.0, 0.5) == (1.4, "d")
+    assert trail.begin(1.6, 0.5) == (1.0, "b")
+    assert trail.begin(1.6, 0.0) == (1.4, "d")
+    assert trail.newest == (1.4, "d")
+
+
+def test_a_trail_that_is_too_young_begins_at_its_oldest_reading():
+    trail = Trail()
+    trail.add(0.0, "a")
+    trail.add(0.1, "b")
+    assert trail.begin(0.2, 0.5) == (0.0, "a")
+    trail.clear()
+    assert trail.newest is None
+
+
+def test_a_trail_keeps_no_more_than_it_needs():
+    trail = Trail()
+    for tenth in range(100):
+        trail.add(tenth / 10, tenth)
+    assert trail.begin(10.4, 100.0) == (pytest.approx(9.4), 94), "the oldest that is kept"

@@ -11,6 +11,7 @@ from qosmanager.linux.procfs import TICK
 from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import PodLatency, Snapshot
 from qosmanager.model.workload import CgroupFile, LatencySource
+from qosmanager.ports import Earlier
 
 SOURCE = LatencySource("http://127.0.0.1:1/metrics", "h")
 API = rule("api", "web/api", cpu_request=1.0, cpu_limit=2.0, slo_p99=0.1, latency=SOURCE)
@@ -62,6 +63,48 @@ def test_usage_in_cores_over_real_elapsed_time(bench):
     assert of(snapshot, "api").cpu.usage == pytest.approx(0.5)
     assert of(snapshot, "job-a").cpu.usage == pytest.approx(1.5)
     assert "pods.default/api.cpu.usage" not in snapshot.missing
+
+
+def test_in_short_cycles_a_rate_is_that_of_half_a_second(bench):
+    bench.sampler.sample()
+    step(bench, 1.0, api=500_000_000)
+    # 0.1 s at 2 cores after a second at a half: over that second and this tenth, for 0.1 s alone says nothing of a pod.
+    assert of(step(bench, 0.1, api=200_000_000), "api").cpu.usage == pytest.approx(0.7 / 1.1)
+    # The next one begins at the end of the first second.
+    assert of(step(bench, 0.4, api=100_000_000), "api").cpu.usage == pytest.approx(0.3 / 0.5)
+
+
+def test_the_pod_that_hurries_a_cycle_is_measured_since_a_moment_ago(bench):
+    bench.sampler.sample()
+    step(bench, 1.0, api=500_000_000, job=1_000_000_000)
+    # Read between two cycles, 0.1 s before the next one: 0.9 s at half a core, then a tenth at 2.
+    bench.clock.advance(0.9)
+    use(bench, "web/api", 450_000_000)
+    bench.clock.advance(0.1)
+    bench.sampler.hurry({"default/api": Earlier(0.1, 0.95, 0.0)})
+    snapshot = step(bench, 0.0, api=200_000_000, job=1_000_000_000)
+    assert of(snapshot, "api").cpu.usage == pytest.approx(2.0)
+    assert of(snapshot, "job-a").cpu.usage == pytest.approx(1.0), "the others as ever"
+    assert of(step(bench, 1.0, api=500_000_000), "api").cpu.usage == pytest.approx(0.5), "and only once"
+
+
+def test_what_was_read_before_a_reset_is_no_beginning(bench):
+    bench.sampler.sample()
+    step(bench, 1.0, api=500_000_000)
+    bench.sampler.hurry({"default/api": Earlier(0.1, 0.2, 0.0)})
+    # The counter stood at 0.5 already: 0.2 is that of another group.
+    assert of(step(bench, 1.0, api=400_000_000), "api").cpu.usage == pytest.approx(0.4)
+
+
+def test_a_cycle_that_came_early_is_no_part_of_the_history(bench):
+    bench.sampler.sample()
+    step(bench, 1.0, api=500_000_000)
+    bench.clock.advance(0.4)
+    bench.sampler.hurry({"default/api": Earlier(0.1, 0.5, 0.0)})
+    step(bench, 0.0, api=800_000_000)
+    step(bench, 0.6, api=300_000_000)
+    # 0.5 of the first second, and the half second after the early cycle: the 2 cores of that one are left out.
+    assert bench.sampler.cache.pod("default/api").usage.mean(0.0) == pytest.approx(0.5)
 
 
 def test_every_none_has_a_reason(bench):

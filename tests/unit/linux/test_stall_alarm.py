@@ -1,0 +1,194 @@
+"""Listening between cycles, over files that say what the kernel's would."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from kernel_tree import KernelTree
+from qosmanager.linux.stall_alarm import StallAlarm
+from qosmanager.linux.stall_ear import Ear
+from qosmanager.model.workload import CgroupFile
+from qosmanager.ports import CannotListenError
+
+
+class Service:
+    """A group whose stalled time and CPU time are what the test says."""
+
+    def __init__(self, tree: KernelTree, group: str) -> None:
+        self.tree, self.group = tree, group
+        tree.add(group)
+        tree.put(CgroupFile("unified", group, "cgroup.events"), "populated 1\nfrozen 0")
+        self.stalled, self.used = 10.0, 100.0
+        self.write()
+
+    def write(self) -> None:
+        line = f"some avg10=0.00 avg60=0.00 avg300=0.00 total={self.stalled * 1e6:.0f}\n"
+        self.tree.put(CgroupFile("unified", self.group, "cpu.pressure"), line)
+        if self.tree.layout == "v2":
+            self.tree.put(CgroupFile("unified", self.group, "cpu.stat"), f"usage_usec {self.used * 1e6:.0f}\nnr_periods 0\n")
+        else:
+            self.tree.put(CgroupFile("cpuacct", self.group, "cpuacct.usage"), f"{self.used * 1e9:.0f}")
+
+    def run(self, stalled: float = 0.0, used: float = 0.0) -> None:
+        self.stalled += stalled
+        self.used += used
+        self.write()
+
+
+@pytest.fixture(params=["v2", "hybrid"])
+def tree(tmp_path, request):
+    return KernelTree(tmp_path, request.param)
+
+
+@pytest.fixture
+def service(tree):
+    return Service(tree, "web")
+
+
+def looks(ear, service, *steps):
+    """Look each tenth of a second; each step is (stalled, used) seconds in it."""
+    found = []
+    for stalled, used in steps:
+        service.run(stalled, used)
+        found.append(ear.look(ear.looked + 0.1))
+    return found
+
+
+CALM = [(0.01, 0.05)] * 20
+
+
+def test_a_look_tells_the_share_of_time_that_tasks_waited(tree, service):
+    ear = Ear(tree.files, "web")
+    assert looks(ear, service, (0.03, 0.1)) == [False]
+    assert ear.share == pytest.approx(0.3)
+    ear.close()
+
+
+def test_a_stall_out_of_the_habit_is_a_jump_with_the_counters_before_it(tree, service):
+    ear = Ear(tree.files, "web")
+    assert looks(ear, service, *CALM) == [False] * 20
+    assert ear.stall.level == pytest.approx(0.1)
+    assert looks(ear, service, (0.08, 0.05)) == [True]
+    assert ear.age == pytest.approx(0.1)
+    assert ear.stalled_before == pytest.approx(10.2)
+    assert ear.used_before == pytest.approx(101.0)
+    ear.close()
+
+
+def test_wanting_more_while_waiting_as_ever_is_a_jump(tree, service):
+    ear = Ear(tree.files, "web")
+    looks(ear, service, *CALM)
+    # 0.5 cores x (1 + 0.1) as a habit; a whole core at 0.15 of stall is 1.15 wanted.
+    assert ear.cores.level == pytest.approx(0.55)
+    assert looks(ear, service, (0.015, 0.1)) == [True]
+    ear.close()
+
+
+def test_who_uses_nothing_is_asked_for_its_cpu_time_once_in_a_while_only(tree, service):
+    ear = Ear(tree.files, "web")
+    looks(ear, service, *[(0.0, 0.0)] * 15)
+    service.run(0.05, 0.05)
+    assert ear.look(ear.looked + 0.1), "the stall alone"
+    assert ear.used_before is None, "what it had used a tenth of a second before was not read"
+    ear.close()
+
+
+def test_quiet_is_who_has_not_stalled_for_a_while(tree, service):
+    ear = Ear(tree.files, "web")
+    looks(ear, service, *[(0.0, 0.0)] * 15)
+    now = ear.looked
+    assert not ear.is_quiet(ear.jumped + 9.9)
+    assert ear.is_quiet(ear.jumped + 10.0)
+    looks(ear, service, (0.08, 0.0))
+    assert not ear.is_quiet(now + 9.0)
+    ear.close()
+
+
+def listened(tree, *names):
+    alarm = StallAlarm(tree.files)
+    return alarm, alarm.watch({f"shop/{name}": name for name in names}, 0.02)
+
+
+def test_a_wait_ends_with_the_service_that_jumped(tree, service):
+    Service(tree, "calm")
+    alarm, how = listened(tree, "web", "calm")
+    assert how == "2 services, looked at every 20 ms"
+    assert alarm.wait(1.5) is None, "a habit is known after a second"
+    stalling = threading.Thread(target=stall, args=(service,))
+    stalling.start()
+    jump = alarm.wait(60.0)
+    stalling.join()
+    assert jump is not None
+    assert list(jump.pods) == ["shop/web"]
+    assert jump.reason.startswith("waited for CPU in 20 ms: shop/web ")
+    assert jump.reason.endswith("of the time (usually 0%)")
+    cost = alarm.cost()
+    assert cost.reads >= 2 * 20
+    assert cost.seconds > 0
+    alarm.close()
+
+
+def stall(service):
+    for _ in range(50):
+        service.run(stalled=0.05)
+        time.sleep(0.02)
+
+
+def test_a_wait_is_ended_from_another_thread(tree, service):
+    del service
+    alarm, _ = listened(tree, "web")
+    threading.Timer(0.05, alarm.wake).start()
+    began = time.monotonic()
+    assert alarm.wait(60.0) is None
+    assert time.monotonic() - began < 30
+    alarm.close()
+
+
+def test_a_wake_before_the_wait_ends_it_at_once(tree, service):
+    del service
+    alarm, _ = listened(tree, "web")
+    alarm.wake()
+    began = time.monotonic()
+    assert alarm.wait(60.0) is None
+    assert time.monotonic() - began < 30
+    alarm.close()
+
+
+def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
+    tree.add("web")
+    alarm = StallAlarm(tree.files)
+    with pytest.raises(CannotListenError, match="hold none of their processes"):
+        alarm.watch({"shop/web": "web"}, 0.1)
+    alarm.close()
+
+
+def test_a_host_without_the_v2_tree_says_so(tmp_path):
+    tree = KernelTree(tmp_path, "v1")
+    tree.add("web")
+    alarm = StallAlarm(tree.files)
+    with pytest.raises(CannotListenError, match="no cgroup controller 'unified'"):
+        alarm.watch({"shop/web": "web"}, 0.1)
+    alarm.close()
+
+
+def test_listening_to_nobody_is_no_fault_and_waits(tree):
+    alarm = StallAlarm(tree.files)
+    assert alarm.watch({}, 0.1) == ""
+    assert alarm.wait(0.01) is None
+    alarm.close()
+
+
+def test_a_group_made_anew_elsewhere_is_another(tree, service):
+    del service
+    other = Service(tree, "other")
+    alarm, _ = listened(tree, "web")
+    alarm.watch({"shop/web": "other"}, 0.02)
+    alarm.wait(1.5)
+    thread = threading.Thread(target=stall, args=(other,))
+    thread.start()
+    assert alarm.wait(60.0) is not None
+    thread.join()
+    alarm.close()
