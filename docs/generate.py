@@ -41,6 +41,7 @@ from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
 from qosmanager.views.beside import Beside
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.metrics import Metrics
 from qosmanager.views.recording import RecordingView
 from qosmanager.views.shadow import ShadowView
@@ -214,7 +215,8 @@ def own_metrics() -> str:
     collector = Metrics(About(version="0", pid=1, started=0.0), Settings())
     collector.observe(eventful_cycle())
     recording = RecordingView(directory="", cycles=1, bytes=1, lost=0)
-    collector.beside = lambda: Beside(recording=recording, shadow=eventful_shadow())
+    cluster = ClusterView(node_name="", origin="api", age=0.0, pods=0)
+    collector.beside = lambda: Beside(recording=recording, shadow=eventful_shadow(), cluster=cluster)
     return _metric_table(collector)
 
 

@@ -23,6 +23,7 @@ _ALARM = "bold red"
 _NOTICE = "bold yellow"
 _BAR = 10
 _HANG = 9  # columns of a time and a space
+_ORIGINS = {"api": "API server", "kubelet": "kubelet"}
 _LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded", "paused", "be_starving", "cycle_failed", "reload_refused", "problem"})
 
 
@@ -125,6 +126,10 @@ def _agent(status: Status) -> Iterator[Text]:
     cpu = "" if own is None or own.cpu is None else f", uses {own.cpu:.3f} cores"
     memory = "" if own is None or own.rss is None else f", holds {shown_bytes(own.rss)}"
     yield Text.assemble(_name("agent"), f"{took}{cpu}{memory}")
+    cluster = status.cluster
+    if cluster is not None:
+        named = f"{cluster.pods} pod{'' if cluster.pods == 1 else 's'} of {cluster.node_name} by the {_ORIGINS.get(cluster.origin, cluster.origin)}"
+        yield Text.assemble(_name("cluster"), f"{named}, {span(cluster.age)} old", *(("", f"; {problem}") for problem in cluster.problems[:1]))
 
 
 def _node(status: Status) -> Iterator[Text]:

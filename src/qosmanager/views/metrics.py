@@ -24,6 +24,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Node, Pod
 from qosmanager.model.state import State
 from qosmanager.views.beside import NOTHING, Beside
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.effects import Effect, effects, foreign, is_conflict
 from qosmanager.views.figures import topic
 from qosmanager.views.recording import RecordingView
@@ -124,6 +125,8 @@ class Metrics(Collector):
             yield from _shadow(beside.shadow)
         if beside.fast_path is not None:
             yield from _fast_path(beside.fast_path)
+        if beside.cluster is not None:
+            yield from _cluster(beside.cluster)
 
     def _acted(self, effect: Effect, record: CycleRecord) -> None:
         action = effect.action
@@ -291,6 +294,14 @@ def _own(record: CycleRecord, settings: Settings) -> Iterator[Metric]:
         for each in Mode:
             mode.add_metric([plugin.value, each.value], float(settings.mode(plugin) is each))
     yield mode
+
+
+def _cluster(cluster: ClusterView) -> Iterator[Metric]:
+    yield from _gauge("cluster_pods", "Pods of this node that the cluster names.", cluster.pods)
+    yield from _gauge("cluster_pods_age_seconds", "Age of what the cluster says of the pods; above 30 nobody is evicted.", cluster.age)
+    origin = GaugeMetricFamily(f"{PREFIX}cluster_pods_origin", "1 at whose word on the pods counts.", labels=["origin"])
+    origin.add_metric([cluster.origin], 1.0)
+    yield origin
 
 
 def _recording(recording: RecordingView) -> Iterator[Metric]:

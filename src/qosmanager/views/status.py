@@ -18,6 +18,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import State
 from qosmanager.views.beside import NOTHING, Beside
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.effects import amount, effects, subject
 from qosmanager.views.figures import iso, rounded
 from qosmanager.views.judgement import AssessmentView, assessment_view
@@ -120,6 +121,7 @@ class Status(Struct, frozen=True, kw_only=True):
     resources: Resources | None = None  # what the node has and for whom: cores, bytes
     recording: RecordingView | None = None  # null: nobody records
     fast_path: FastPathUse | None = None  # cycles before their turn; null: this agent has none
+    cluster: ClusterView | None = None  # whose word on the pods counts; null: no cluster is asked
     shadow: ShadowView | None = None  # what another configuration would do; null: none is asked
 
 
@@ -154,6 +156,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         recording=beside.recording,
         shadow=beside.shadow,
         fast_path=beside.fast_path,
+        cluster=beside.cluster,
     )
 
 
