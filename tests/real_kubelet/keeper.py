@@ -33,16 +33,17 @@ def main() -> None:
     home, top = Path(sys.argv[1]), sys.argv[2]
     # Orphans of the runtime come to this process, which has the kernel reap them.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with (home / "runtime.log").open("wb") as log:
+        inside = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(v2_group(top) / "runtime" / "cgroup.procs")]
+        command = [*inside, "containerd", "--config", str(home / "config.toml")]
+        runtime = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        with (home / "runtime.log").open("wb") as log:
-            inside = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(v2_group(top) / "runtime" / "cgroup.procs")]
-            runtime = ["containerd", "--config", str(home / "config.toml")]
-            subprocess.Popen([*inside, *runtime], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         sys.stdin.buffer.read()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        runtime.kill()  # it may not have got into the group yet
         sweep(home, top)
 
 
