@@ -15,6 +15,7 @@ from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.reports import PAUSED, consequence, thrift_text
 from qosmanager.views.shadow import ShadowView
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.status import Status
 
 LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
@@ -126,10 +127,14 @@ def _agent(status: Status) -> Iterator[Text]:
     cpu = "" if own is None or own.cpu is None else f", uses {own.cpu:.3f} cores"
     memory = "" if own is None or own.rss is None else f", holds {shown_bytes(own.rss)}"
     yield Text.assemble(_name("agent"), f"{took}{cpu}{memory}")
-    cluster = status.cluster
-    if cluster is not None:
-        named = f"{cluster.pods} pod{'' if cluster.pods == 1 else 's'} of {cluster.node_name} by the {_ORIGINS.get(cluster.origin, cluster.origin)}"
-        yield Text.assemble(_name("cluster"), f"{named}, {span(cluster.age)} old", *(("", f"; {problem}") for problem in cluster.problems[:1]))
+    if status.cluster is not None:
+        yield _cluster(status.cluster)
+
+
+def _cluster(cluster: ClusterView) -> Text:
+    count = f"{cluster.pods} pod{'' if cluster.pods == 1 else 's'}"
+    told = f"{count} of {cluster.node_name} by the {_ORIGINS.get(cluster.origin, cluster.origin)}, {span(cluster.age)} old"
+    return Text.assemble(_name("cluster"), told, *(f"; {problem}" for problem in cluster.problems[:1]))
 
 
 def _node(status: Status) -> Iterator[Text]:
