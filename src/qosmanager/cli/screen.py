@@ -11,11 +11,11 @@ from rich.text import Text
 
 from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.reports import PAUSED, consequence, thrift_text
 from qosmanager.views.shadow import ShadowView
-from qosmanager.views.cluster import ClusterView
 from qosmanager.views.status import Status
 
 LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
@@ -100,6 +100,8 @@ def _notices(status: Status) -> Iterator[Text]:
         yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style=_NOTICE)
     if status.own is not None and status.own.thrift:
         yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
+    if status.fast_path is not None and status.fast_path.deaf:
+        yield Text(f"NO FAST PATH {status.fast_path.deaf}", style="yellow")
     if status.dry_run:
         yield Text("DRY RUN it decides and reports, and changes nothing", style=_NOTICE)
     if status.recording is not None and status.recording.stopped:
