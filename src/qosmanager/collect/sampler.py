@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace
+from qosmanager.collect.isolation import Isolated, IsolationReader, batch_groups
 from qosmanager.collect.metric_cache import MetricCache
 from qosmanager.collect.node_tracker import NodeTracker
 from qosmanager.collect.pod_tracker import PodTracker
@@ -46,6 +47,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     latencies: Latencies
     own_limit: OwnLimit
     allowed_cpus: Callable[[Collection[str]], frozenset[int]] = lambda _: frozenset()
+    isolated: Isolated | None = None
     pods_age: Callable[[], float | None] = lambda: None
 
 
@@ -66,6 +68,7 @@ class Sampler:
         self._hurried_at = 0.0
         self._be_cpus: tuple[int, ...] = ()
         self._be_cpus_pace = Pace(LIMITS, 1.0)
+        self._isolation = IsolationReader(sources.isolated, settings)
         self.cache = MetricCache()
         self.placement = Placement(workloads={})  # that of the last cycle
         self.configure(settings)
@@ -73,6 +76,7 @@ class Sampler:
     def configure(self, settings: Settings) -> None:
         """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is; policy cpuset wants BE's CPUs."""
         self._wants_be_cpus = settings.cpu_suppress.policy is Policy.CPUSET
+        self._isolation.configure(settings)
         self._gap = max(LEAST_GAP, 3 * settings.sync_period)
         self._growth_threshold = settings.memory_evict.memory_growth_threshold * MEGABYTE
 
@@ -109,12 +113,16 @@ class Sampler:
         pods = self._sample_pods(throttled)
         missing = self._missing | self._node.missing
         sums = Sums(pods)
-        if fresh:
+        # A cycle that came early is no part of the history: it would count for as much as one that stands for a whole period.
+        early, self._hurried = bool(self._hurried), {}
+        if fresh and not early:
             self._remember(now, sums)
         snapshot = Snapshot(
             node=self._with_trends(now, sums, missing),
             pods=tuple(pods),
             be_cpus=self._read_be_cpus(now, residents),
+            be_shielded=self._isolation.shielded(now, residents, missing),
+            be_memory=self._isolation.memory(residents),
             time=now,
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             pods_age=None if pods_age is None else round(pods_age, 1),
@@ -127,6 +135,7 @@ class Sampler:
             be_parent=residents.be_parent,
             throttled=throttled,
             kubelet_owned=residents.kubelet_owned,
+            kubelet_pods=residents.kubelet_pods,
             kubelet_cpusets=residents.kubelet_cpusets,
         )
         return snapshot, self.placement
@@ -141,9 +150,7 @@ class Sampler:
         if not self._wants_be_cpus:
             return ()
         if self._be_cpus_pace.due(now):
-            batch = [workload.cgroup for workload in residents.workloads if workload.qos is QoS.BE]
-            groups = batch if residents.be_parent is None else [residents.be_parent]
-            self._be_cpus = tuple(sorted(self._sources.allowed_cpus(groups)))
+            self._be_cpus = tuple(sorted(self._sources.allowed_cpus(batch_groups(residents))))
         return self._be_cpus
 
     def _follow(self, residents: Residents) -> None:
@@ -163,6 +170,7 @@ class Sampler:
                 known.adopt(workload)
         self._residents, self._workloads = residents, None
         self._be_cpus_pace.hasten()
+        self._isolation.hasten()
         self._sources.latencies.watch(residents.workloads)
 
     def _drop(self, key: str) -> None:
@@ -185,7 +193,6 @@ class Sampler:
             hurried=self._hurried,
             hurried_at=self._hurried_at,
         )
-        self._hurried = {}
         pods: list[Pod] = []
         ended: list[str] = []
         for key, tracker in self._pods.items():

@@ -7,6 +7,7 @@ next to no weight beside the other; or why that is not so, or not known. Weight 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ NEGLIGIBLE = 0.02  # BE's share of the CPU where both sides want all of it
 KNOB = "BE behind LS"
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(NamedTuple):
     """`holds` None: not known. `why` is for people in any case."""
 
     holds: bool | None
@@ -39,7 +40,7 @@ class Shield:
         self._kernel = kernel
         self.last = Verdict(None, "not looked at yet")
 
-    def look(self, batch: Collection[str], services: Collection[str]) -> Verdict:
+    def shielded(self, batch: Collection[str], services: Collection[str]) -> Verdict:
         """Judge BE's groups (the one that holds all BE, or each pod's) beside those of the LS pods. Never fails."""
         self.last = self._judge(batch, services)
         return self.last

@@ -10,7 +10,7 @@ from qosmanager.model.workload import CgroupFile
 
 
 def look(tree, batch, services):
-    return Shield(tree).look(batch, services).holds
+    return Shield(tree).shielded(batch, services).holds
 
 
 @pytest.fixture(params=["v1", "v2"])
@@ -78,6 +78,6 @@ def test_without_services_the_group_itself_tells(tree):
 
 def test_what_cannot_be_read_is_not_known(tree):
     shield = Shield(tree)
-    assert shield.look(["gone/one"], ["system.slice/nginx.service"]).holds is None
-    assert shield.look([], []).holds is None
-    assert "the group is gone" in shield.look(["gone/one"], ["system.slice/nginx.service"]).why
+    assert shield.shielded(["gone/one"], ["system.slice/nginx.service"]).holds is None
+    assert shield.shielded([], []).holds is None
+    assert "the group is gone" in shield.shielded(["gone/one"], ["system.slice/nginx.service"]).why
