@@ -6,7 +6,8 @@ ValueError or IndexError, for which the reader answers.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Outcome, Plan, Receipt
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
-from qosmanager.model.snapshot import Node, Pod, Snapshot
+from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
 from qosmanager.model.state import State
 from qosmanager.record.columns import CELL, Codes, Value, unpack
 from qosmanager.record.encoder import ALL_ROWS, SOME_ROWS, Table, scalars
@@ -51,7 +52,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 
 class Decoder:
-    """One stream of messages from its beginning. `take` follows them, `snapshot` builds the readings of the last one."""
+    """One stream of messages from its beginning. `take` follows them, `snapshot` builds the readings of the last one. Who wants no pod's
+    readings, of none of them, calls `outline` instead."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -69,20 +71,25 @@ class Decoder:
         self._pause: Pause | None = None
         self._thrift: tuple[int, str] | None = None
         self._pods: list[Pod] = []
-        self._groups = (
-            GroupReader("cpu", CPU),
-            GroupReader("memory", MEMORY),
-            GroupReader("latency", LATENCY),
-            GroupReader("observed", OBSERVED),
-        )
+        self._cpu = GroupReader[PodCpu](CPU, _cpu)
+        self._memory = GroupReader[PodMemory](MEMORY, _memory)
+        self._latency = GroupReader[PodLatency](LATENCY, _latency)
+        self._observed = GroupReader[PodObserved](OBSERVED, _observed)
 
     def take(self, message: Message) -> Recorded:
         """Follow one message."""
+        recorded = self.outline(message)
+        self._cpu.take(message.cpu)
+        self._memory.take(message.memory)
+        self._latency.take(message.latency)
+        self._observed.take(message.observed)
+        return recorded
+
+    def outline(self, message: Message) -> Recorded:
+        """Follow one message but for its pods' readings."""
         self._take_declared(message)
         if message.roster is not UNSET:
             self._move(message.roster.order, message.roster.pods)
-        for group, data in zip(self._groups, (message.cpu, message.memory, message.latency, message.observed), strict=True):
-            group.take(data)
         columns = scalars(len(self._stages))
         before = self._scalars if len(self._scalars) == CELL * columns.width else columns.unknown(1)
         self._scalars = unpack(memoryview(message.scalars), before, columns.width)
@@ -111,8 +118,7 @@ class Decoder:
     def snapshot(self) -> Snapshot:
         """Return the readings of the last cycle taken."""
         assert self._node is not None
-        for group in self._groups:
-            group.refresh(self._pods)
+        self._refresh()
         time, node_age, paused = self._values[2:_FIRST_OWN]
         readings: dict[str, Any] = {grid.field: value for grid, value in zip(NODE, self._values[_FIRST_NODE:_FIRST_STAGE], strict=True)}
         return Snapshot(
@@ -170,22 +176,39 @@ class Decoder:
         if any(was >= len(before) for was in order):
             raise ValueError("a roster names a pod that is not there")
         self._pods = [declared[place] if place in declared or was < 0 else before[was] for place, was in enumerate(order)]
-        for group in self._groups:
-            group.move(order, set(declared))
+        new = set(declared)
+        self._cpu.move(order, new, [pod.cpu for pod in self._pods])
+        self._memory.move(order, new, [pod.memory for pod in self._pods])
+        self._latency.move(order, new, [pod.latency for pod in self._pods])
+        self._observed.move(order, new, [pod.observed for pod in self._pods])
+
+    def _refresh(self) -> None:
+        """Bring the pods up to date."""
+        cpu, memory, latency, observed = self._cpu, self._memory, self._latency, self._observed
+        stale = cpu.refresh() | memory.refresh() | latency.refresh() | observed.refresh()
+        for row in stale:
+            self._pods[row] = replace(
+                self._pods[row], cpu=cpu.values[row], memory=memory.values[row], latency=latency.values[row], observed=observed.values[row]
+            )
 
 
-class GroupReader:
-    """One kind of readings of all pods, followed by its columns; made into values only for rows that changed."""
+T = TypeVar("T", PodCpu, PodMemory, PodLatency, PodObserved)
 
-    def __init__(self, field: str, grids: tuple[Grid, ...]) -> None:
-        self._field = field
-        self._fields = [grid.field for grid in grids]
+
+class GroupReader(Generic[T]):
+    """One kind of readings of all pods, followed by its columns; made into `values`, by row, only where they changed."""
+
+    def __init__(self, grids: tuple[Grid, ...], renew: Callable[..., T]) -> None:
+        """`renew` puts readings, in the order of the grids, into values that hold what is declared."""
+        self.values: list[T] = []
+        self._renew: Callable[..., T] = renew
         self._table = Table(grids)
         self._stale: set[int] = set()  # rows whose values are older than their numbers
 
-    def move(self, order: list[int], declared: set[int]) -> None:
-        """Put the rows into the order of a new roster; of those declared anew, the values are to be built again."""
+    def move(self, order: list[int], declared: set[int], values: list[T]) -> None:
+        """Put the rows into the order of a new roster, where these are the values; of those declared anew they are to be built again."""
         self._table.move(order)
+        self.values = values
         places = {was: place for place, was in enumerate(order) if was >= 0}
         self._stale = {places[row] for row in self._stale if row in places} | declared
 
@@ -206,15 +229,36 @@ class GroupReader:
         self._table.put(rows, codes)
         self._stale.update(rows)
 
-    def refresh(self, pods: list[Pod]) -> None:
-        """Bring the pods' values up to date."""
-        rows = sorted(self._stale)
+    def refresh(self) -> set[int]:
+        """Bring the values up to date, and return the rows of those that were not."""
+        stale, self._stale = self._stale, set()
+        rows = sorted(stale)
         if not rows:
-            return
-        count, fields, field = len(rows), self._fields, self._field
-        values = self._table.columns.values(self._table.take(rows), count)
-        columns = [values[column :: len(fields)] for column in range(len(fields))]
-        for row, readings in zip(rows, zip(*columns, strict=True), strict=True):
-            pod = pods[row]
-            pods[row] = replace(pod, **{field: replace(getattr(pod, field), **dict(zip(fields, readings, strict=True)))})
-        self._stale = set()
+            return stale
+        table, values = self._table, self.values
+        width = table.columns.width
+        readings = table.columns.values(table.take(rows), len(rows))
+        columns = [readings[column::width] for column in range(width)]
+        for row, value in zip(rows, map(self._renew, [values[row] for row in rows], *columns), strict=True):
+            values[row] = value
+        return stale
+
+
+# By name, not by a dictionary of the grids' fields: these are made for every pod of every cycle.
+
+
+def _cpu(cpu: PodCpu, usage: float, usage_mean: float, wait: float, throttled: float) -> PodCpu:
+    return replace(cpu, usage=usage, usage_mean=usage_mean, wait=wait, throttled=throttled)
+
+
+def _memory(memory: PodMemory, rss: int, growth: float) -> PodMemory:
+    return replace(memory, rss=rss, growth=growth)
+
+
+def _latency(latency: PodLatency, p99: float, trend: float, median: float) -> PodLatency:
+    return replace(latency, p99=p99, trend=trend, median=median)
+
+
+def _observed(observed: PodObserved, *readings: float) -> PodObserved:
+    read, write, cpu, memory, io = readings
+    return replace(observed, io_read=read, io_write=write, cpu_psi_some=cpu, memory_psi_full=memory, io_psi_some=io)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain, compress, count, repeat
 from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec.structs import astuple, replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.record import CycleRecord
-from qosmanager.model.snapshot import NO_CPU, NO_LATENCY, NO_MEMORY, NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory
+from qosmanager.model.snapshot import NO_CPU, NO_LATENCY, NO_MEMORY, NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory, Snapshot
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
 from qosmanager.record.columns import CELL, Codes, Columns, pack
@@ -109,16 +109,7 @@ class Encoder:
             self._settings = message.settings = taken.settings
         if (stages := tuple(record.durations)) != self._stages:
             self._stages = message.stages = stages
-        if (node := replace(snapshot.node, **_NO_NODE_READINGS)) != self._node:
-            self._node = message.node = node
-        if snapshot.be_cpus != self._be_cpus:
-            self._be_cpus = message.be_cpus = snapshot.be_cpus
-        if snapshot.be_shielded != self._be_shielded:
-            self._be_shielded = message.be_shielded = snapshot.be_shielded
-        if snapshot.be_memory != self._be_memory:
-            self._be_memory = message.be_memory = snapshot.be_memory
-        if snapshot.pods_age != self._pods_age:
-            self._pods_age = message.pods_age = snapshot.pods_age
+        self._take_node(message, snapshot)
         if snapshot.missing != self._missing:
             message.missing = _changes(self._missing, snapshot.missing)
             self._missing = snapshot.missing
@@ -130,6 +121,18 @@ class Encoder:
         thrift = None if record.own is None else (record.own.thrift, record.own.reason)
         if thrift != self._thrift:
             self._thrift = message.thrift = thrift
+
+    def _take_node(self, message: Message, snapshot: Snapshot) -> None:
+        if (node := replace(snapshot.node, **_NO_NODE_READINGS)) != self._node:
+            self._node = message.node = node
+        if snapshot.be_cpus != self._be_cpus:
+            self._be_cpus = message.be_cpus = snapshot.be_cpus
+        if snapshot.be_shielded != self._be_shielded:
+            self._be_shielded = message.be_shielded = snapshot.be_shielded
+        if snapshot.be_memory != self._be_memory:
+            self._be_memory = message.be_memory = snapshot.be_memory
+        if snapshot.pods_age != self._pods_age:
+            self._pods_age = message.pods_age = snapshot.pods_age
 
     def _take_places(self, placement: Placement) -> Places | None:
         """Return where the pods lie, when that has changed."""
@@ -203,7 +206,7 @@ class Group:
 
     def take(self, now: Sequence[Any]) -> bytes:
         """Return what is new: which rows, and the differences; empty: nothing."""
-        rows = [row for row, new in enumerate(map(is_not, now, self._known)) if new]
+        rows = list(compress(count(), map(is_not, now, self._known)))
         if not rows:
             return b""
         self._known = now
@@ -272,10 +275,11 @@ _NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE)
 
 def _same_claims(parts: PodColumns, before: PodColumns) -> bool:
     """Tell whether memory's requests and limits, and objectives, are as they were; those of the CPU are compared as columns."""
-    for memory, known in zip(parts[1], before[1], strict=True):
-        if memory is not known and (memory.request != known.request or memory.limit != known.limit):
+    for memory, known in compress(zip(parts[1], before[1], strict=True), map(is_not, parts[1], before[1])):
+        if memory.request != known.request or memory.limit != known.limit:
             return False
-    return all(latency is known or latency.slo == known.slo for latency, known in zip(parts[2], before[2], strict=True))
+    fresh = compress(zip(parts[2], before[2], strict=True), map(is_not, parts[2], before[2]))
+    return all(latency.slo == known.slo for latency, known in fresh)
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> dict[str, str | None]:

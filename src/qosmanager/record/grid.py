@@ -130,16 +130,20 @@ def _pod(pod: Pod, before: Pod, then: Pod | None) -> Pod:
     object gives the same object again: by that the encoder sees that nothing is new."""
     cpu, memory, latency, observed = pod.cpu, pod.memory, pod.latency, pod.observed
     usage, mean, wait, throttled = cpu.usage, cpu.usage_mean, cpu.wait, cpu.throttled
+    shift = _CORES_SHIFT
+    # The one kind of readings that is new in every cycle, of every pod: the grid by hand.
+    cpu = replace(
+        cpu,
+        usage=None if usage is None else (usage + shift) - shift,
+        usage_mean=None if mean is None else (mean + shift) - shift,
+        wait=None if wait is None else (wait + shift) - shift,
+        throttled=None if throttled is None else (throttled + shift) - shift,
+    )
+    if then is not None and memory is before.memory and latency is before.latency and observed is before.observed:
+        return replace(pod, cpu=cpu, memory=then.memory, latency=then.latency, observed=then.observed)
     return replace(
         pod,
-        # The one kind of readings that is new in every cycle, of every pod: the grid by hand.
-        cpu=replace(
-            cpu,
-            usage=None if usage is None else (usage + _CORES_SHIFT) - _CORES_SHIFT,
-            usage_mean=None if mean is None else (mean + _CORES_SHIFT) - _CORES_SHIFT,
-            wait=None if wait is None else (wait + _CORES_SHIFT) - _CORES_SHIFT,
-            throttled=None if throttled is None else (throttled + _CORES_SHIFT) - _CORES_SHIFT,
-        ),
+        cpu=cpu,
         memory=then.memory if then is not None and memory is before.memory else _memory(memory),
         latency=then.latency if then is not None and latency is before.latency else _latency(latency),
         observed=then.observed if then is not None and observed is before.observed else _observed(observed),

@@ -121,7 +121,7 @@ def _with_readings(decoder: Decoder, message: Message) -> tuple[Recorded, Snapsh
 
 
 def _without_readings(decoder: Decoder, message: Message) -> Recorded:
-    return decoder.take(message)
+    return decoder.outline(message)
 
 
 def _cycles(file: FileReader, take: Callable[[Decoder, Message], T]) -> Iterator[T]:
