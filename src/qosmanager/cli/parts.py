@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -35,6 +36,9 @@ from qosmanager.linux.systemd import Systemd
 from qosmanager.model.workload import WorkloadRule
 from qosmanager.ports import Clock
 
+if TYPE_CHECKING:
+    from qosmanager.cli.kubernetes import Joined
+
 
 class Acting(Struct, frozen=True):
     """The acting side. `own_limit` tells the limit in cores that a group had before we raised it (None: we did not), `allowed_cpus` the
@@ -54,14 +58,16 @@ class Wanted(Struct, frozen=True, kw_only=True):
     node_cgroup: str | None
     rules: tuple[WorkloadRule, ...]
     settings: Settings
+    cluster: Joined | None = None  # None: the node is none of a cluster
 
 
 class Measuring(Struct, frozen=True):
-    """The measuring side, and how it takes other settings and declarations into use."""
+    """The measuring side, and how it takes other settings and declarations into use; the cluster that it listens to, if it does."""
 
     readings: Sampler
     use_settings: Callable[[Settings], None]
     use_rules: Callable[[tuple[WorkloadRule, ...]], None]
+    cluster: Joined | None = None
 
 
 def hierarchies_at(root: Path) -> Hierarchies:
@@ -72,8 +78,9 @@ def hierarchies_at(root: Path) -> Hierarchies:
         raise CannotRunError(f"--cgroup-root: {error}") from None
 
 
-def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Acting:
-    """Build what acts; `state_dir` None: what only records. The lock is held until `stack` unwinds. Raises CannotRunError."""
+def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster: Joined | None = None) -> Acting:
+    """Build what acts; `state_dir` None: what only records; with a `cluster`, its pods are evicted by it. The lock is held until `stack`
+    unwinds. Raises CannotRunError."""
     hierarchies = hierarchies_at(cgroup_root)
     if state_dir is None:
         return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset(), lambda: False)
@@ -89,7 +96,8 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack) -> Actin
         raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
     journal = FileJournal(state_dir)
     executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot())
-    evictor = Evictor(LocalEvictions(hierarchies, Systemd()))
+    local = LocalEvictions(hierarchies, Systemd())
+    evictor = Evictor(local if cluster is None else cluster.evictions(local, hierarchies, state_dir, stack))
     return Acting(
         hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus, lambda: any([lock.renew(), journal.renew()])
     )
@@ -111,9 +119,11 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
     latencies, cpu_manager = PrometheusLatencies(clock), KubeletCpus()
 
     reader, node = _node(wanted.node_cgroup, hierarchies)
+    cluster = wanted.cluster
 
     def informer(rules: tuple[WorkloadRule, ...]) -> StatesInformer:
-        return StatesInformer(tree, (RuleSource(tree, rules), Kubepods(tree, readers, cpu_manager, node)), node)
+        kubepods = Kubepods(tree, readers, cpu_manager, node)
+        return StatesInformer(tree, (RuleSource(tree, rules), kubepods if cluster is None else cluster.source(kubepods)), node)
 
     sources = Sources(
         clock=clock,
@@ -123,10 +133,28 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
         latencies=latencies,
         own_limit=acting.own_limit,
         allowed_cpus=acting.allowed_cpus,
+        pods_age=_unasked if cluster is None else cluster.pods_age,
+        evictions_barred=_unbarred if cluster is None else cluster.evictions_barred,
     )
     sampler = Sampler(sources, wanted.settings)
     stack.callback(sampler.close)
-    return Measuring(sampler, sampler.configure, lambda rules: sampler.inform(informer(rules)))
+
+
+    def use(settings: Settings) -> None:
+        sampler.configure(settings)
+        if cluster is not None:
+            cluster.use(settings)
+
+    use(wanted.settings)
+    return Measuring(sampler, use, lambda rules: sampler.inform(informer(rules)), cluster)
+
+
+def _unasked() -> None:
+    """How old what a cluster says is, where none is asked."""
+
+
+def _unbarred() -> str:
+    return ""
 
 
 def _node(group: str | None, hierarchies: Hierarchies) -> tuple[NodeReader, str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
+from qosmanager.cli.cluster_options import ClusterOptions, cluster_options, taken_from
 from qosmanager.cli.console import say
 from qosmanager.cli.daemon import (
     ObservedSources,
@@ -56,6 +57,7 @@ from qosmanager.views.plan_text import Step, plan_text
 from qosmanager.views.pods_text import pods_text
 
 if TYPE_CHECKING:
+    from qosmanager.cli.kubernetes import Joined
     from qosmanager.cli.shadowing import Shadowed
     from qosmanager.http.board import Board
     from qosmanager.http.server import Server
@@ -90,6 +92,7 @@ class Options(Struct, frozen=True, kw_only=True):
     record: Path | None
     record_keep: int
     shadow: Path | None
+    cluster: ClusterOptions | None = None
 
     @property
     def sources(self) -> Sources:
@@ -144,6 +147,7 @@ class Options(Struct, frozen=True, kw_only=True):
     type=click.Path(path_type=Path),
     help="Decide under this configuration too, act on none of it, tell what differs.",
 )
+@cluster_options
 @click.option("--dry-run", is_flag=True, help="Decide and report; write nothing and evict nobody.")
 @click.option("--once", is_flag=True, help="One cycle, explained on standard output, then stop as --on-stop says.")
 def run(**given: object) -> None:
@@ -152,7 +156,8 @@ def run(**given: object) -> None:
     Workloads are those of the workload files and those of kubelet's tree in the cgroup hierarchy, if there is one. SIGHUP or a changed
     file reloads; SIGTERM and SIGINT stop.
     """
-    options = Options(**given)  # type: ignore[arg-type]  # click hands over exactly the options declared above
+    cluster = taken_from(given)
+    options = Options(**given, cluster=cluster)  # type: ignore[arg-type]  # click hands over exactly the options declared above
     with ExitStack() as stack:
         stack.callback(log_to_standard_error(_LOG).close)
         serve(options, stack)
@@ -186,8 +191,9 @@ def serve(options: Options, stack: ExitStack) -> None:
     signals = Signals()
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
     outlook = None if options.once else _outlook(options, settings, clock, stack)
-    hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack)
-    wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings)
+    cluster = None if options.cluster is None else _joined(options.cluster, clock, stack)
+    hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack, cluster)
+    wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings, cluster=cluster)
     measured = measuring(wanted, hands, clock, stack)
     tape = None if options.record is None else Tape(options.record, options.record_keep, measured.readings)
     if not options.dry_run:
@@ -209,6 +215,13 @@ def serve(options: Options, stack: ExitStack) -> None:
         all_well = leave(hands.actuator, options.on_stop, state)
     if not all_well:
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
+
+
+def _joined(options: ClusterOptions, clock: LinuxClock, stack: ExitStack) -> Joined:
+    """Listen to the cluster. Whoever asks for none has nothing of it in memory."""
+    from qosmanager.cli.kubernetes import join  # noqa: PLC0415
+
+    return join(options, clock, stack)
 
 
 def _once(options: Options, stack: ExitStack, wired: Wired) -> State:

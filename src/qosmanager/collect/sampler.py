@@ -18,7 +18,7 @@ from qosmanager.collect.states_informer import Residents, StatesInformer
 from qosmanager.collect.trend import slope
 from qosmanager.config.settings import Policy, Settings
 from qosmanager.model.qos import QoS, is_latency_sensitive
-from qosmanager.model.snapshot import Node, Pod, Snapshot
+from qosmanager.model.snapshot import EVICTIONS, Node, Pod, Snapshot
 from qosmanager.model.workload import Placement, Workload
 from qosmanager.ports import Clock, Earlier, Latencies
 
@@ -38,7 +38,8 @@ class NodeUnreadableError(Exception):
 
 class Sources(Struct, frozen=True, kw_only=True):
     """What the sampler reads from. `own_limit`: see `OwnLimit`; `allowed_cpus`: the CPUs that all of some groups may have, our own sets
-    left aside (empty: not known); `pods_age`: how old what the cluster says of the pods is, in seconds (None: no cluster is asked)."""
+    left aside (empty: not known); `pods_age`: how old what the cluster says of the pods is, in seconds (None: no cluster is asked); `evictions_barred`: why nobody can be evicted
+    now ("": somebody can be)."""
 
     clock: Clock
     node: NodeReader
@@ -49,6 +50,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     allowed_cpus: Callable[[Collection[str]], frozenset[int]] = lambda _: frozenset()
     isolated: Isolated | None = None
     pods_age: Callable[[], float | None] = lambda: None
+    evictions_barred: Callable[[], str] = lambda: ""
 
 
 class Sampler:
@@ -112,6 +114,8 @@ class Sampler:
         throttled: dict[str, float] = {}
         pods = self._sample_pods(throttled)
         missing = self._missing | self._node.missing
+        if barred := self._sources.evictions_barred():
+            missing[EVICTIONS] = barred
         sums = Sums(pods)
         # A cycle that came early is no part of the history: it would count for as much as one that stands for a whole period.
         early, self._hurried = bool(self._hurried), {}
