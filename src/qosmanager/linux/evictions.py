@@ -215,6 +215,12 @@ def untouchable(pids: set[int]) -> str:
     return ""
 
 
+def is_empty(kernel: KernelFiles, group: str) -> bool:
+    """Tell whether no process is left in a group and those below it. OSError where descriptors or memory have run out."""
+    used = (each for each in _HIERARCHIES if kernel.version(each) is not None)
+    return not any(pid for each in used for pid in _listed(kernel, group, each))
+
+
 def _listed(kernel: KernelFiles, group: str, controller: str) -> Iterator[int]:
     """Processes of a group and of those below it, without what vanishes meanwhile. OSError where descriptors or memory have run out."""
     waiting = [group]
