@@ -36,6 +36,7 @@ from qosmanager.engine.shadow import Shadow
 from qosmanager.engine.step import step
 from qosmanager.http.openapi import description
 from qosmanager.model.actions import Outcome, Receipt, Result, Verdict
+from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
@@ -216,7 +217,7 @@ def own_metrics() -> str:
     collector.observe(eventful_cycle())
     recording = RecordingView(directory="", cycles=1, bytes=1, lost=0)
     cluster = ClusterView(node_name="", origin="api", age=0.0, pods=0)
-    collector.beside = lambda: Beside(recording=recording, shadow=eventful_shadow(), cluster=cluster)
+    collector.beside = lambda: Beside(recording=recording, shadow=eventful_shadow(), cluster=cluster, fast_path=FastPathUse(on=True))
     return _metric_table(collector)
 
 

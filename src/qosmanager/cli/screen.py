@@ -102,6 +102,7 @@ def _notices(status: Status) -> Iterator[Text]:
         yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
     if status.fast_path is not None and status.fast_path.deaf:
         yield Text(f"NO FAST PATH {status.fast_path.deaf}", style="yellow")
+    yield from _isolation(status)
     if status.dry_run:
         yield Text("DRY RUN it decides and reports, and changes nothing", style=_NOTICE)
     if status.recording is not None and status.recording.stopped:
@@ -111,6 +112,16 @@ def _notices(status: Status) -> Iterator[Text]:
     held_back = [f"{plugin} {mode}" for plugin, mode in status.plugins.items() if mode != "enforce"]
     if held_back:
         yield Text(f"NOT ENFORCED {', '.join(held_back)}", style="yellow")
+
+
+def _isolation(status: Status) -> Iterator[Text]:
+    """Say which standing properties are in force, and which are refused and why; what is not possible here the doctor tells."""
+    stands = [knob.name for knob in status.isolation if knob.state is KnobState.IN_FORCE]
+    if stands:
+        yield Text(f"IN THE KERNEL {', '.join(stands)}", style="dim")
+    for knob in status.isolation:
+        if knob.state is KnobState.REFUSED:
+            yield Text(f"REFUSED {knob.name}: {knob.detail}", style=_NOTICE)
 
 
 def _shadow(shadow: ShadowView) -> str:

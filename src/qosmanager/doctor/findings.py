@@ -8,7 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import CpuIsolation, Settings, Switch
 from qosmanager.doctor.host import Host, Kubelet, Trial
 from qosmanager.documents.quantities import shown_bytes, size
 
@@ -43,7 +43,9 @@ def findings(host: Host, settings: Settings) -> tuple[Finding, ...]:
         _cgroups(host),
         _rights(host),
         *_writes(host),
+        *_knobs(host, settings),
         *_stalls(host),
+        _fast_path(host, settings),
         _swap(host),
         *_kubelet(host, settings),
         _foreign(host.foreign),
@@ -90,10 +92,34 @@ def _writes(host: Host) -> Iterator[Finding]:
         yield _tried(subject, trial, Mark.IMPOSSIBLE, "is /sys/fs/cgroup mounted read-only, or a capability missing?")
 
 
+def _knobs(host: Host, settings: Settings) -> Iterator[Finding]:
+    """What is not there is a lack only where the settings ask for it."""
+    isolation = settings.isolation
+    asked = {"cpu": isolation.cpu is CpuIsolation.IDLE}
+    asked |= {name: getattr(isolation, name) is Switch.AUTO for name in ("services", "memory", "io")}
+    for name, trial in host.knobs.items():
+        setting, _, subject = name.partition(": ")
+        otherwise = Mark.DEGRADED if asked[setting] else Mark.NOTE
+        yield _tried(subject, trial, otherwise, f"isolation.{setting}: off" if asked[setting] else "")
+
+
 def _stalls(host: Host) -> Iterator[Finding]:
     fix = "boot with psi=1, a kernel with CONFIG_PSI"
     yield _tried("PSI, node", host.node_stall, Mark.DEGRADED, fix)
     yield _tried("PSI, groups", host.group_stall, Mark.DEGRADED, f"{fix}, and a cgroup v2 tree (also beside v1)")
+
+
+def _fast_path(host: Host, settings: Settings) -> Finding:
+    if not settings.fast_path.enabled:
+        return Finding(subject="fast path", mark=Mark.NOTE, text="off: fastPath.enabled is false")
+    if host.group_stall.ok is None:
+        return Finding(subject="fast path", mark=Mark.UNKNOWN, text=host.group_stall.detail or "not tried")
+    if not host.group_stall.ok:
+        text = "off: without PSI of groups a surge is answered in the cycle after it"
+        return Finding(subject="fast path", mark=Mark.DEGRADED, text=text, fix="boot with psi=1, and a cgroup v2 tree (also beside v1)")
+    by_kernel = ", those at rest by kernel triggers" if host.stall_trigger.ok else f"; no kernel triggers: {host.stall_trigger.detail}"
+    text = f"services are looked at every {settings.fast_path.interval * 1000:.0f} ms{by_kernel}"
+    return Finding(subject="fast path", mark=Mark.OK, text=text)
 
 
 def _swap(host: Host) -> Finding:

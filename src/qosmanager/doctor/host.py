@@ -30,8 +30,10 @@ class Host(Struct, frozen=True, kw_only=True):
     versions: dict[str, int | None]
     cgroup_problem: str = ""
     writes: dict[str, Trial] = {}  # "cpu", "cpuset", "memory": a limit written in a group of the doctor's own
+    knobs: dict[str, Trial] = {}  # of isolation: what else was written there, by the setting that wants it ("services: kernel burst")
     node_stall: Trial = Trial(None)
     group_stall: Trial = Trial(None)
+    stall_trigger: Trial = Trial(None)  # the kernel wakes us when a group stalls, with a window of half a second
     memory_total: int | None = None
     swap_total: int | None = None
     kubelet: Kubelet | None = None  # None: no kubelet here

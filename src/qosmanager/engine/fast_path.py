@@ -81,13 +81,13 @@ class FastPath:
         """Take in a finished cycle, and listen to the services that it has seen, or to none."""
         self._settings = settings
         self._settle()
-        how, why_not = "", _why_not(record, settings)
+        how, deaf, why_not = "", "", _why_not(record, settings)
         try:
             how = self._ways.alarm.watch({} if why_not else self._services(), settings.fast_path.interval)
         except (CannotListenError, OSError) as error:
-            why_not = str(error)
+            why_not = deaf = str(error)
         cost = self._ways.alarm.cost()
-        self._tell(on=not why_not, reason=why_not, how=how, reads=cost.reads, read_seconds=cost.seconds)
+        self._tell(on=not why_not, reason=why_not, how=how, deaf=deaf, reads=cost.reads, read_seconds=cost.seconds)
 
     def _services(self) -> dict[str, str]:
         return {key: each.cgroup for key, each in self._ways.placement().workloads.items() if is_latency_sensitive(each.qos)}

@@ -13,12 +13,14 @@ from msgspec import Struct
 
 from qosmanager.doctor.host import Host, Kubelet, Trial
 from qosmanager.linux.cgroup import CONTROLLERS, CgroupRootError, Hierarchies
+from qosmanager.linux.disks import BlockDevices
 from qosmanager.linux.foreign import foreign_agent
+from qosmanager.linux.knob_trial import try_knobs
 from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.linux.pressure import parse_stall
 from qosmanager.linux.procfs import MemoryInfo, parse_meminfo
 from qosmanager.linux.replace_file import read_small_file
-from qosmanager.linux.trial import filesystem, try_directory, try_group_stall, try_limits, try_oom_score
+from qosmanager.linux.trial import filesystem, try_directory, try_group_stall, try_limits, try_oom_score, try_stall_trigger
 
 _TIMEX = 256  # bytes, more than the kernel's struct timex
 _UNSYNCHRONISED = 5  # TIME_ERROR
@@ -48,8 +50,10 @@ def probe(places: Places) -> Host:
         versions={name: hierarchies.version(name) for name in (*CONTROLLERS, "unified")} if hierarchies else {},
         cgroup_problem=problem,
         writes=try_limits(hierarchies) if hierarchies else {},
+        knobs=try_knobs(hierarchies, BlockDevices(places.sysfs)) if hierarchies else {},
         node_stall=_node_stall(places.proc),
         group_stall=try_group_stall(hierarchies) if hierarchies else Trial(None, "there are no cgroups"),
+        stall_trigger=try_stall_trigger(hierarchies) if hierarchies else Trial(None, "there are no cgroups"),
         memory_total=memory.total if memory else None,
         swap_total=memory.swap_total if memory else None,
         kubelet=_kubelet(places.kubelet),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,20 @@ def try_group_stall(hierarchies: Hierarchies) -> Trial:
             beside = "" if hierarchies.version("cpu") == 2 else "; only of pods whose processes sit in the v2 tree too"
             return Trial(True, f"waiting for CPU is known{beside}")
     return Trial(False, refused)
+
+
+def try_stall_trigger(hierarchies: Hierarchies) -> Trial:
+    """Ask the kernel to wake us when a group of our own stalls for half of half a second."""
+    if hierarchies.version("unified") is None or os.geteuid() != 0:
+        return Trial(None, "not tried")
+    try:
+        with own_group(hierarchies, "unified") as group:
+            hierarchies.write(CgroupFile("unified", group, "cpu.pressure"), "some 250000 500000")
+    except OSError as error:
+        return Trial(
+            False, f"{error.strerror}; CAP_SYS_RESOURCE allows them" if error.errno in (errno.EINVAL, errno.EPERM) else str(error.strerror)
+        )
+    return Trial(True, "kernel triggers of half a second")
 
 
 def try_oom_score(proc: Path = Path("/proc")) -> Trial:
@@ -101,7 +116,7 @@ def _try_limit(hierarchies: Hierarchies, controller: str) -> Trial:
         return Trial(None, "not tried: not root")
     version = hierarchies.version(controller)
     try:
-        with _own_group(hierarchies, controller) as group:
+        with own_group(hierarchies, controller) as group:
             name, text = _LIMITS.get((controller, version or 0)) or ("cpuset.cpus", _some_cpus(hierarchies))
             file = CgroupFile(controller, group, name)
             hierarchies.write(file, text)
@@ -120,7 +135,7 @@ def _some_cpus(hierarchies: Hierarchies) -> str:
 
 
 @contextmanager
-def _own_group(hierarchies: Hierarchies, controller: str) -> Iterator[str]:
+def own_group(hierarchies: Hierarchies, controller: str) -> Iterator[str]:
     group = f"qosmanager-doctor-{os.getpid()}"
     directory = hierarchies.directory(controller, group)
     os.mkdir(directory)

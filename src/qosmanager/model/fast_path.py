@@ -8,7 +8,8 @@ from msgspec import Struct
 class FastPathUse(Struct, frozen=True, kw_only=True):
     """`on`: stalls of services are listened to between cycles, `how`; else `reason` says why not. Since the start: `cycles` that came
     before their turn and the CPU seconds they took, `held_back`: those that did not come because of their number or cost, `reads` of stall
-    files and the CPU seconds of listening. `last`: why the last one came."""
+    files and the CPU seconds of listening. `last`: why the last one came.
+    `deaf`: why no service can be listened to here, "" while that is possible or not tried."""
 
     on: bool = False
     reason: str = ""
@@ -19,3 +20,4 @@ class FastPathUse(Struct, frozen=True, kw_only=True):
     reads: int = 0
     read_seconds: float = 0.0
     last: str = ""
+    deaf: str = ""
