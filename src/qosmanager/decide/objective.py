@@ -29,15 +29,16 @@ _SHOWS_IN = 5.0  # seconds after which a limit behind the shield must have helpe
 _FLOOR_SHOWS_IN = 10.0  # seconds at the floor after which the same holds without a shield
 _NO_BETTER = 0.9  # of the severity before
 _WORSE = 1.5  # times what was borne: then it is not borne any longer
-_BORNE_FOR, _BORNE_MOST = 60.0, 3600.0  # seconds: doubled with each time that a fall was of no use
+_BORNE_FOR, _BORNE_MOST = 300.0, 3600.0  # seconds: doubled with each time that a fall was of no use
 _REST, _LONGEST_REST = 5.0, 60.0  # seconds from a fall to the next rise: doubled with each relapse
+_WARY = 0.5  # relapses: from so many on a rise has to prove itself
 _MOST_RELAPSES = 5.0  # counted
-_RELAPSE_WITHIN = 300.0  # seconds from one fall to the next that make it a relapse, and in which half of them are forgiven
+_RELAPSE_WITHIN = 900.0  # seconds from one fall to the next that make it a relapse, and in which half of them are forgiven
 _BELOW_CEILING = 0.9  # of what was too much
 _REOPENS = 0.02  # of the CPUs in a minute: what was too much once may not be so for ever
 _FIRST_MARGIN, _LEAST_MARGIN, _MOST_MARGIN = 0.05, 0.02, 0.25  # of the CPUs
 _DEMAND_EASES_IN = 30.0  # seconds in which two thirds of a fall of demand are believed: doubled with each relapse
-_MARGIN_EASES_IN = 300.0  # seconds in which half of a margin is forgotten
+_MARGIN_EASES_IN = 900.0  # seconds in which half of a margin is forgotten
 
 
 class Aim(Struct, frozen=True):
@@ -86,7 +87,7 @@ def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     least = _LEAST_MARGIN * cpus
     margin = least + (max(known.margin, least) - least) * 0.5 ** (elapsed / _MARGIN_EASES_IN)
     if is_above(present, known.wanted):
-        margin += max(0.0, present - known.wanted - margin) / 2
+        margin = max(margin, present - known.wanted)
         return _recall(draft, wanted=present, margin=min(margin, _MOST_MARGIN * cpus))
     eased = present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses))
     return _recall(draft, wanted=eased, margin=min(margin, _MOST_MARGIN * cpus))
@@ -109,7 +110,8 @@ def _follow(facts: Facts, draft: Draft, wellbeing: Wellbeing, worst: Suffering |
     futile = known.futile + 1
     borne_for = min(_BORNE_MOST, _BORNE_FOR * 2.0 ** min(futile - 1, 10))
     until = None if facts.now is None else facts.now + borne_for
-    return _recall(draft, severity=None, ceiling=None, futile=futile, borne_until=until, borne=severity)
+    unlearned = max(0.0, relapses - 1)
+    return _recall(draft, severity=None, ceiling=None, relapses=unlearned, futile=futile, borne_until=until, borne=severity)
 
 
 def _has_shown(facts: Facts, draft: Draft) -> bool:
@@ -186,9 +188,9 @@ def _fall_for(facts: Facts, draft: Draft, worst: Suffering, bound: Bound | None)
 
 
 def _fell(facts: Facts, draft: Draft) -> Draft:
-    """Remember a fall; one that undoes a rise soon after the fall before is a relapse."""
+    """Remember a fall; one that undoes a rise, the first or soon after the fall before, is a relapse."""
     known = draft.state.objective
-    again = draft.state.last_move > 0 and known.fell is not None and facts.elapsed(known.fell) < _RELAPSE_WITHIN
+    again = draft.state.last_move > 0 and (known.fell is None or facts.elapsed(known.fell) < _RELAPSE_WITHIN)
     relapses = min(_MOST_RELAPSES, known.relapses + (1 if again else 0))
     return moved(facts, _recall(draft, fell=facts.now, relapses=relapses), -1)
 
@@ -229,6 +231,8 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
         return Aim(None, _unlimited("no LS pod has suffered", limit)), draft
     slack = wellbeing.slack * 0.5**known.relapses * (0.5 if state.oscillating else 1.0)
     step = facts.settings.cpu_suppress.relax_step * facts.cpus * facts.dt * slack
+    if state.last_move < 0 and known.relapses >= _WARY:
+        step = min(step, DEAD_BAND * facts.cpus)
     top, words = _top(facts, draft, bound)
     raised = min(top, limit + step)
     if bound is None and is_at_least(raised, draft.resources.node_available):
@@ -265,7 +269,8 @@ def _is_held(facts: Facts, draft: Draft) -> tuple[bool, Draft]:
         names = ", ".join(facts.census.unmeasured[:3])
         return True, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
     rest = min(_LONGEST_REST, _REST * 2**known.relapses)
-    turned = state.last_move < 0 and bool(last_minute(facts, state))
+    # A turn is a minute from the one before it; after a relapse the limit goes on only when its first step has held for a minute too.
+    turned = bool(last_minute(facts, state)) and (state.last_move < 0 or known.relapses >= _WARY)
     return turned or not facts.has_held(known.fell, rest), draft
 
 
