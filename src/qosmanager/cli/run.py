@@ -70,6 +70,7 @@ Examples:
   qosmanager run --audit-log /var/log/qosmanager/audit.log
   qosmanager run --config qos.yaml --dry-run           decide and log, change nothing
   qosmanager run --record /var/lib/qosmanager/record    keep what every cycle saw and did, for replay
+  qosmanager run --kubernetes --config /etc/qosmanager/koordlet-config.yaml   in a pod on each node of a cluster
   qosmanager run --shadow other.yaml                   what would another configuration do?
   qosmanager run --once --dry-run                      one cycle, explained, then stop
   qosmanager run --node-cgroup demo --workloads w.yaml  the node is this cgroup
@@ -153,8 +154,8 @@ class Options(Struct, frozen=True, kw_only=True):
 def run(**given: object) -> None:
     """Run the agent: measure, score, decide, act and verify every second.
 
-    Workloads are those of the workload files and those of kubelet's tree in the cgroup hierarchy, if there is one. SIGHUP or a changed
-    file reloads; SIGTERM and SIGINT stop.
+    Workloads are those of the workload files and those of kubelet's tree in the cgroup hierarchy, if there is one; with --kubernetes the
+    API server, or kubelet, says what its pods are. SIGHUP or a changed file reloads; SIGTERM and SIGINT stop.
     """
     cluster = taken_from(given)
     options = Options(**given, cluster=cluster)  # type: ignore[arg-type]  # click hands over exactly the options declared above

@@ -38,8 +38,8 @@ class NodeUnreadableError(Exception):
 
 class Sources(Struct, frozen=True, kw_only=True):
     """What the sampler reads from. `own_limit`: see `OwnLimit`; `allowed_cpus`: the CPUs that all of some groups may have, our own sets
-    left aside (empty: not known); `pods_age`: how old what the cluster says of the pods is, in seconds (None: no cluster is asked); `evictions_barred`: why nobody can be evicted
-    now ("": somebody can be)."""
+    left aside (empty: not known); `pods_age`: how old what the cluster says of the pods is, in seconds (None: no cluster is asked);
+    `evictions_barred`: why nobody can be evicted now ("": somebody can be)."""
 
     clock: Clock
     node: NodeReader
