@@ -15,6 +15,7 @@ from qosmanager.kubernetes.known_pods import KnownPods
 from qosmanager.kubernetes.pods import KnownPod
 
 FRESH = 25.0  # seconds: older, and the next origin is asked
+HEAD_START = 1.0  # seconds that an origin has before the next one is asked for the first time
 _LOOK = 0.05  # seconds
 
 
@@ -51,8 +52,8 @@ class Cluster:
 
     def start(self) -> None:
         """Begin to listen to all of them."""
-        for name, origin in self._origins.items():
-            thread = threading.Thread(target=self._listen, args=(origin,), name=f"pods-{name}", daemon=True)
+        for number, (name, origin) in enumerate(self._origins.items()):
+            thread = threading.Thread(target=self._listen, args=(origin, number * HEAD_START), name=f"pods-{name}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -96,6 +97,6 @@ class Cluster:
         name = next((name for name, age in ages.items() if age <= FRESH), None) or min(ages, key=ages.__getitem__)
         return name, self._origins[name]
 
-    def _listen(self, origin: Origin) -> None:
-        while not self._stopping.wait(origin.once()):
-            pass
+    def _listen(self, origin: Origin, delay: float) -> None:
+        while not self._stopping.wait(delay):
+            delay = origin.once()
