@@ -49,6 +49,11 @@ class Columns:
     def values(self, codes: Codes, rows: int) -> list[Value]:
         """Return the values again."""
         floats = struct.unpack(f"<{self.width * rows}d", codes)
+        if rows == 1:
+            return [
+                None if code == none else int(code - grid.shift) if grid.whole else code - grid.shift
+                for code, grid, none in zip(floats, self._grids, self._unknowns, strict=True)
+            ]
         values: list[Value] = list(map(sub, floats, self._shifts * rows))
         for number, (grid, none) in enumerate(zip(self._grids, self._unknowns, strict=True)):
             column = floats[number :: self.width]
@@ -71,7 +76,9 @@ def pack(codes: Codes, before: Codes, width: int) -> bytes:
     used = CELL
     while used and raw[used - 1 :: CELL] == nothing:
         used -= 1
-    planes = [raw[place + CELL * column :: CELL * width] for place in range(used) for column in range(width)]
+    planes = [raw[place::CELL] for place in range(used)]
+    if size > CELL * width:  # of one row the columns are in order already
+        planes = [plane[column::width] for plane in planes for column in range(width)]
     return bytes((used,)) + b"".join(planes)
 
 
@@ -83,6 +90,10 @@ def unpack(data: memoryview, before: Codes, width: int) -> Codes:
         raise ValueError("columns of another length")
     raw, begin = bytearray((_ZERO,)) * size, 1
     for place in range(used):
+        if rows == 1:
+            raw[place::CELL] = data[begin : begin + width]
+            begin += width
+            continue
         for column in range(width):
             raw[place + CELL * column :: CELL * width] = data[begin : begin + rows]
             begin += rows
