@@ -35,6 +35,7 @@ from qosmanager.linux.processes import ProcScores
 from qosmanager.linux.systemd import Systemd
 from qosmanager.model.workload import WorkloadRule
 from qosmanager.ports import Clock
+from qosmanager.views.cluster import ClusterView
 
 if TYPE_CHECKING:
     from qosmanager.cli.kubernetes import Joined
@@ -68,6 +69,10 @@ class Measuring(Struct, frozen=True):
     use_settings: Callable[[Settings], None]
     use_rules: Callable[[tuple[WorkloadRule, ...]], None]
     cluster: Joined | None = None
+
+    def view(self) -> ClusterView | None:
+        """Return what is shown of the cluster; None: there is none."""
+        return None if self.cluster is None else self.cluster.view()
 
 
 def hierarchies_at(root: Path) -> Hierarchies:

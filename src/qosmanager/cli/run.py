@@ -303,7 +303,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     reloader.use_shadow = None if shadowed is None else shadowed.use
     tape = wired.tape
     board.show(
-        lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None, fast_path=runner.fast_path)
+        lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None, fast_path=runner.fast_path, cluster=wired.measured.view())
     )
     _LOG.info(
         pairs(
