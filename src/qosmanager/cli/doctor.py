@@ -58,6 +58,7 @@ def doctor(context: click.Context, *, config: Path | None, cgroup_root: Path, ou
         agent=agent,
         no_agent=no_agent,
         troubles=troubles(live) if live else (),
+        knobs=live.status.isolation if live else (),
     )
     click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2) if output == "json" else report_text(report).rstrip("\n"))
     context.exit(0 if report.healthy else 1)

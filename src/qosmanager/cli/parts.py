@@ -18,11 +18,13 @@ from qosmanager.config.settings import Settings
 from qosmanager.execute.actuator import Actuator, Enforcer, Recorder
 from qosmanager.execute.evictor import Evictor
 from qosmanager.execute.resource_executor import ResourceExecutor
+from qosmanager.execute.shield import Shield
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies, safe_group
 from qosmanager.linux.cgroup_reader import CgroupReaders, home_controller
 from qosmanager.linux.cgroup_tree import CgroupTree
 from qosmanager.linux.descriptor import allow_many_descriptors
+from qosmanager.linux.disks import BlockDevices
 from qosmanager.linux.evictions import LocalEvictions
 from qosmanager.linux.foreign import foreign_agent
 from qosmanager.linux.group_node import GroupNode
@@ -33,6 +35,7 @@ from qosmanager.linux.latency import PrometheusLatencies
 from qosmanager.linux.lock import LockHeldError, NodeLock, TreeLock
 from qosmanager.linux.processes import ProcScores
 from qosmanager.linux.systemd import Systemd
+from qosmanager.model.actions import Knob
 from qosmanager.model.workload import WorkloadRule
 from qosmanager.ports import Clock
 from qosmanager.views.cluster import ClusterView
@@ -44,13 +47,15 @@ if TYPE_CHECKING:
 class Acting(Struct, frozen=True):
     """The acting side. `own_limit` tells the limit in cores that a group had before we raised it (None: we did not), `allowed_cpus` the
     CPUs that all of some groups may have without us (empty: not known). `renew` puts lock and journal back where somebody has removed them,
-    and tells so; it raises LockHeldError or OSError."""
+    and tells so; it raises LockHeldError or OSError. `shield` looks at how the kernel isolates BE, `knobs` says how all that stands."""
 
     hierarchies: Hierarchies
     actuator: Actuator
     own_limit: Callable[[str], float | None]
     allowed_cpus: Callable[[Collection[str]], frozenset[int]]
     renew: Callable[[], bool]
+    shield: Shield
+    knobs: Callable[[], tuple[Knob, ...]]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -87,8 +92,9 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
     """Build what acts; `state_dir` None: what only records; with a `cluster`, its pods are evicted by it. The lock is held until `stack`
     unwinds. Raises CannotRunError."""
     hierarchies = hierarchies_at(cgroup_root)
+    shield = Shield(hierarchies)
     if state_dir is None:
-        return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset(), lambda: False)
+        return Acting(hierarchies, Recorder(), lambda _: None, lambda _: frozenset(), lambda: False, shield, lambda: (shield.knob(),))
     try:
         lock = stack.enter_context(NodeLock(state_dir))
     except LockHeldError as error:
@@ -100,11 +106,17 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
     if (foreign := foreign_agent()) is not None:
         raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
     journal = FileJournal(state_dir)
-    executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot())
+    executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot(), BlockDevices())
     local = LocalEvictions(hierarchies, Systemd())
     evictor = Evictor(local if cluster is None else cluster.evictions(local, hierarchies, state_dir, stack))
     return Acting(
-        hierarchies, Enforcer(executor, evictor), executor.own_limit, executor.allowed_cpus, lambda: any([lock.renew(), journal.renew()])
+        hierarchies,
+        Enforcer(executor, evictor),
+        executor.own_limit,
+        executor.allowed_cpus,
+        lambda: any([lock.renew(), journal.renew()]),
+        shield,
+        lambda: (*executor.knobs(), shield.knob()),
     )
 
 
@@ -140,10 +152,10 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
         allowed_cpus=acting.allowed_cpus,
         pods_age=_unasked if cluster is None else cluster.pods_age,
         evictions_barred=_unbarred if cluster is None else cluster.evictions_barred,
+        isolated=acting.shield,
     )
     sampler = Sampler(sources, wanted.settings)
     stack.callback(sampler.close)
-
 
     def use(settings: Settings) -> None:
         sampler.configure(settings)

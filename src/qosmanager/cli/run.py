@@ -49,6 +49,7 @@ from qosmanager.linux.own_meter import ProcessMeter
 from qosmanager.linux.pause_file import PauseFile
 from qosmanager.linux.service_manager import ServiceManager
 from qosmanager.linux.stall_alarm import StallAlarm
+from qosmanager.model.actions import Knob
 from qosmanager.model.state import State
 from qosmanager.ports import JournalError
 from qosmanager.views.beside import Beside
@@ -176,6 +177,7 @@ class Wired(Struct, frozen=True):
     tape: Tape | None
     shadow: Settings | None
     alarm: StallAlarm
+    knobs: Callable[[], tuple[Knob, ...]]
 
     def listened(self, behind: Listener, stack: ExitStack) -> Listener:
         """Put the recorder, if there is one, before a listener: nothing that fails there may hide a cycle from it."""
@@ -209,7 +211,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
     alarm = StallAlarm(hands.hierarchies)
     stack.callback(alarm.close)
-    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow, alarm)
+    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -303,7 +305,13 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     reloader.use_shadow = None if shadowed is None else shadowed.use
     tape = wired.tape
     board.show(
-        lambda: Beside(recording=tape.view() if tape else None, shadow=shadowed.view() if shadowed else None, fast_path=runner.fast_path, cluster=wired.measured.view())
+        lambda: Beside(
+            recording=tape.view() if tape else None,
+            shadow=shadowed.view() if shadowed else None,
+            fast_path=runner.fast_path,
+            cluster=wired.measured.view(),
+            isolation=wired.knobs(),
+        )
     )
     _LOG.info(
         pairs(

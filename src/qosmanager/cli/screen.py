@@ -11,6 +11,7 @@ from rich.text import Text
 
 from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
+from qosmanager.model.actions import KnobState
 from qosmanager.views.cluster import ClusterView
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView

@@ -10,10 +10,11 @@ from msgspec import Struct
 from qosmanager.doctor.findings import Finding, Mark
 from qosmanager.doctor.plugins import Ability, PluginFinding
 from qosmanager.doctor.troubles import Trouble, Verdict
+from qosmanager.model.actions import Knob
 
 WIDTH = 80
 _SUBJECT = 17
-_MARK = 11
+_MARK = 12
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,7 @@ class Report(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     no_agent: str = ""
     troubles: tuple[Trouble, ...] = ()
+    knobs: tuple[Knob, ...] = ()  # how the standing properties stand, by what the agent says
 
     @property
     def healthy(self) -> bool:
@@ -53,6 +55,11 @@ def _lines(report: Report) -> Iterator[str]:
     if report.agent is None:
         yield from textwrap.wrap(f"Troubles were not looked into: {report.no_agent}", WIDTH, subsequent_indent="  ")
         return
+    if report.knobs:
+        yield from textwrap.wrap(f"What stands in the kernel, by what the agent at {report.agent} says", WIDTH)
+        for knob in report.knobs:
+            yield from _row(knob.name, knob.state.value, knob.detail)
+        yield ""
     yield from textwrap.wrap(f"Troubles, by what the agent at {report.agent} says", WIDTH)
     for trouble in report.troubles:
         yield from _trouble(trouble)

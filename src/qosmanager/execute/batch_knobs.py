@@ -65,10 +65,7 @@ class BatchKnobs:
         self._basis: _Basis | None = None
         self._due = 0.0
         self._standing: dict[str, Knob] = {}
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return tuple(self._standing.values())
+        self.knobs: tuple[Knob, ...] = ()  # as last looked at; asked for by other threads too
 
     def forget(self) -> None:
         """Have everything looked at again: a file was found changed."""
@@ -85,6 +82,7 @@ class BatchKnobs:
         receipts += self._keep(IO_WEIGHT, IO_WEIGHT_NAMES, self._io_weight(basis))
         receipts += self._keep(IO_LIMIT, IO_LIMIT_NAMES, self._io_limit(basis))
         self._look_at_system(basis)
+        self.knobs = tuple(self._standing.values())
         return receipts
 
     # -- CPU -----------------------------------------------------------------------------------------------------------------

@@ -47,10 +47,7 @@ class ServiceKnobs:
         self._theirs: dict[CgroupFile, int] = {}  # files that somebody else has changed, with the inode of their group
         self._basis: object = None
         self._standing = Standing()
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        return tuple(self._knob(name) for name in (WEIGHT, BURST, LOW))
+        self.knobs = self._stand()  # as last looked at; asked for by other threads too
 
     def leave(self, entry: JournalEntry) -> None:
         """Somebody else has changed a file: from now on it is theirs."""
@@ -75,8 +72,10 @@ class ServiceKnobs:
                 receipts += self._look(group, services.get(group), low.get(group))
         if receipts or changed:
             receipts += self._let_go({*groups})
+            self.knobs = self._stand()
         if not standing.services and not standing.memory_low:
             self._basis = None
+            self.knobs = self._stand()
         # Whose they are stands in the journal; a receipt of a pod would be about its burst.
         return [replace(receipt, pod=None) for receipt in receipts]
 
@@ -150,6 +149,9 @@ class ServiceKnobs:
             self._receipts[name] = {group: receipts for group, receipts in known.items() if group in groups}
         wished = {file for files in self._wished.values() for file in files}
         return self._hands.put_back([each for each in self._hands.ledger.entries.values() if each.protects and each.file not in wished])
+
+    def _stand(self) -> tuple[Knob, ...]:
+        return tuple(self._knob(name) for name in (WEIGHT, BURST, LOW))
 
     def _knob(self, name: str) -> Knob:
         on = self._standing.memory_low if name == LOW else self._standing.services

@@ -41,6 +41,15 @@ class Groups:
         self.is_rival = False  # whether BE keeps any request waiting
 
     @property
+    def batch_share(self) -> float:
+        """BE's share of the CPU where it and the services beside it want all of it; of several groups of services, beside the lightest."""
+        if self.batch.idle:
+            return 0.0
+        beside = [self._services.weight] if self._services.children or not self._kubernetes else []
+        beside += [child.weight for child in self._pods.children if child not in (self._services, self.batch)]
+        return self.batch.weight / (self.batch.weight + min(beside, default=SHARES))
+
+    @property
     def batch_place(self) -> str:
         return PLACES[self._machine.layout][QoS.BE]
 

@@ -42,7 +42,7 @@ class SimulatedHands:
         """Do a plan. `placement`, `snapshot` and `now` say nothing that the node does not know."""
         del placement, snapshot, now
         node = self._node
-        node.weigh_batch(smallest=plan.standing.be_weight)
+        node.weigh_batch(smallest=plan.standing.be_weight, idle=plan.standing.be_idle)
         if plan.standing.oom_score_adj is not None:
             node.memory.be_score = plan.standing.oom_score_adj
         receipts = [self._do(index, action) for index, action in enumerate(plan.actions)]

@@ -81,8 +81,14 @@ class SimulatedNode:
         """Hold all BE at a quota (infinity: none) and on some CPUs (None: all)."""
         self.batch.hold(cores, self.cpus if cpus is None else float(len(parse_cpus(cpus))))
 
-    def weigh_batch(self, *, smallest: bool) -> None:
-        """Give the BE group the smallest weight, or its own one back. kubelet's has it already."""
+    def weigh_batch(self, *, smallest: bool, idle: bool = False) -> None:
+        """Give the BE group the smallest weight, or make it idle, or give its own back. kubelet's has the smallest and keeps it."""
+        if idle and not self._kubernetes:
+            if not self.batch.idle:
+                self.batch.make_idle()
+                self.groups.weigh()
+            return
+        self.batch.idle = False
         weight = SMALLEST_WEIGHT if smallest or self._kubernetes else SHARES
         if weight != self.batch.weight:
             self.batch.weight = weight

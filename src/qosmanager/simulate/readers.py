@@ -5,7 +5,10 @@ The real sampler makes rates, trends and leaks of these counters, so that the en
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from qosmanager.collect.readings import CpuCounters, GroupGoneError, IoCounters, NodeCounters, Stall
+from qosmanager.execute.shield import NEGLIGIBLE
 from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.workload import Workload
@@ -131,6 +134,26 @@ class SimulatedGroups:
         """Return a pod's limit before a burst; None: it has the one it had."""
         pod = self._by_group[group]
         return pod.limit if pod.quota != pod.limit else None
+
+
+class SimulatedIsolation:
+    """How BE's group stands beside those of the services: in both layouts they are siblings."""
+
+    def __init__(self, node: SimulatedNode) -> None:
+        self._node = node
+
+    def shielded(self, batch: Collection[str], services: Collection[str]) -> tuple[bool | None, str]:
+        """Tell whether BE makes way: it is idle, or has next to no share beside any group of services."""
+        del services  # the model knows them
+        if not batch:
+            return None, "there is no BE"
+        share = self._node.groups.batch_share
+        return share <= NEGLIGIBLE, f"BE's share beside services that want all of the CPU is {share:.4f}"
+
+    def memory(self, group: str) -> int | None:
+        """Page cache is not in the model."""
+        del group
+        return None
 
 
 class SimulatedTree:

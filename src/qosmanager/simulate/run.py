@@ -24,6 +24,7 @@ from qosmanager.simulate.node import Happening, SimulatedNode
 from qosmanager.simulate.readers import (
     SimulatedClock,
     SimulatedGroups,
+    SimulatedIsolation,
     SimulatedLatencies,
     SimulatedNodeReader,
     SimulatedSource,
@@ -85,6 +86,7 @@ def managed(loaded: Loaded, settings: Settings, seed: int, wrap: Wrap = lambda r
         informer=StatesInformer(SimulatedTree(node), (SimulatedSource(node),)),
         latencies=SimulatedLatencies(node),
         own_limit=groups.own_limit,
+        isolated=SimulatedIsolation(node),
     )
     edge = Edge(wrap(Sampler(sources, settings)), hands, clock)
     state = State()

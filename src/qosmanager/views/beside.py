@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qosmanager.model.actions import Knob
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.views.cluster import ClusterView
 from qosmanager.views.recording import RecordingView
@@ -17,6 +18,7 @@ class Beside(Struct, frozen=True, kw_only=True):
     shadow: ShadowView | None = None
     fast_path: FastPathUse | None = None
     cluster: ClusterView | None = None
+    isolation: tuple[Knob, ...] = ()
 
 
 NOTHING = Beside()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
-from qosmanager.model.actions import Refusal, Resources
+from qosmanager.model.actions import Knob, Refusal, Resources
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
@@ -120,6 +120,7 @@ class Status(Struct, frozen=True, kw_only=True):
     own: OwnUse | None = None  # what the agent itself uses: cores, bytes, seconds
     resources: Resources | None = None  # what the node has and for whom: cores, bytes
     recording: RecordingView | None = None  # null: nobody records
+    isolation: tuple[Knob, ...] = ()  # how each standing property stands in the kernel; empty: nothing has been written yet
     fast_path: FastPathUse | None = None  # cycles before their turn; null: this agent has none
     cluster: ClusterView | None = None  # whose word on the pods counts; null: no cluster is asked
     shadow: ShadowView | None = None  # what another configuration would do; null: none is asked
@@ -156,6 +157,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         recording=beside.recording,
         shadow=beside.shadow,
         fast_path=beside.fast_path,
+        isolation=beside.isolation,
         cluster=beside.cluster,
     )
 
