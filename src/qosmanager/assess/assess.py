@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from qosmanager.assess.latency import above_slo, rising, slo_signal
+from qosmanager.assess.leak import leaks
 from qosmanager.assess.matrix import decision_matrix
 from qosmanager.assess.oom_risk import oom_risk
 from qosmanager.assess.pressure import counted_use, cpu_pressure, guard_pressure, io_pressure, memory_percent, memory_pressure
@@ -55,6 +56,7 @@ def assess(state: State, snapshot: Snapshot, census: Census, settings: Settings)
         latency_rising=climbing,
         slo_violated_by=tuple(pod.key for pod in census.ls if above_slo(pod)),
         guard=guard if settings.leaves_be_out else None,
+        leaks=leaks(snapshot, settings),
         wellbeing=wellbeing,
     )
 

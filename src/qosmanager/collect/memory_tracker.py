@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from qosmanager.collect.conditions import Conditions, Missing
-from qosmanager.collect.metric_cache import PodHistory
+from qosmanager.collect.metric_cache import MINUTES, PodHistory
 from qosmanager.collect.rates import FIRST, GAP, RESET, rise
 from qosmanager.collect.readings import GroupReader, IoCounters
-from qosmanager.collect.trend import LEAK_WINDOW, leak_growth
+from qosmanager.collect.trend import LEAK_WINDOW, leak_rates
 from qosmanager.model.snapshot import NO_MEMORY, NOT_OBSERVED, PodMemory, PodObserved
 from qosmanager.model.workload import Workload
 
@@ -35,14 +35,14 @@ class MemoryTracker:
         if limit is None:
             limit = self._limit(now)
         self._missing.note("memory.request", "" if workload.memory_request is not None else "none declared")
-        growth = self.memory.growth
+        growth, before = self.memory.growth, self.memory.growth_before
         if rss is not None:
             self._history.rss.add(now, rss)
             if growth is None or now >= self._leaks_at:
                 self._leaks_at = now + LEAKS
-                growth = self._growth(workload, conditions)
+                growth, before = self._growth(workload, conditions)
         self._missing.note("memory.growth", "" if growth is not None else "the pod's memory is not known")
-        self.memory = PodMemory(request=workload.memory_request, limit=limit, rss=rss, growth=growth)
+        self.memory = PodMemory(request=workload.memory_request, limit=limit, rss=rss, growth=growth, growth_before=before)
 
     def _limit(self, now: float) -> int | None:
         """Return the kernel's limit, looked at once a minute: it is shown, and in no formula."""
@@ -54,10 +54,16 @@ class MemoryTracker:
             self._missing.note("memory.limit", "no limit")
         return limit
 
-    def _growth(self, workload: Workload, conditions: Conditions) -> float:
+    def _growth(self, workload: Workload, conditions: Conditions) -> tuple[float, float]:
+        """Return the growth, and that of its first half alone, in bytes/min; 0 where it is no leak."""
         if workload.created is not None and conditions.wall - workload.created < LEAK_AGE:
-            return 0.0
-        return leak_growth(self._history.rss.last(3 * LEAK_WINDOW), conditions.growth_threshold)
+            return 0.0, 0.0
+        history = self._history.rss
+        # Whether it held as much before is only asked of what grows now.
+        rates = leak_rates(history.last(3 * LEAK_WINDOW), conditions.growth_threshold) and leak_rates(
+            history.last(MINUTES), conditions.growth_threshold
+        )
+        return (0.0, 0.0) if rates is None else (sum(rates) / 2, rates[0])
 
 
 class ObservedTracker:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan, sqrt
+from itertools import pairwise
+from math import isnan, nan, sqrt
 from operator import mul
 
 MINIMUM_SPAN = 60.0  # seconds of history before a slope means anything
@@ -33,21 +34,28 @@ def slope(times: Sequence[float], values: Sequence[float]) -> float:
     return max(0.0, rate - 2 * error) * 60
 
 
-def leak_growth(minima: Sequence[float], threshold: float) -> float:
-    """Return the growth of a leaking pod in bytes/min, 0 when it is no leak.
+def leak_rates(minima: Sequence[float], threshold: float) -> tuple[float, float] | None:
+    """Return by how much a leaking pod grew from the first of three windows to the second, and from that to the third, in bytes/min; None
+    when it is no leak.
 
-    `minima` holds the smallest rss (bytes) of each of the last 30 minutes, oldest first, NaN where it was not measured; `threshold` is
-    `memoryGrowthThreshold` in bytes/min. The minima of three successive 10-minute windows must each rise by more than 0.8 x threshold.
+    `minima` holds the smallest rss (bytes) of each of the last minutes, oldest first, NaN where it was not measured; `threshold` is
+    `memoryGrowthThreshold` in bytes/min. The minima of the last three 10-minute windows must each rise by more than 0.8 x threshold, and
+    to more than the pod has held before: after a restart it comes back to where it was.
     """
-    if len(minima) < 3 * LEAK_WINDOW:
-        return 0.0
-    lows: list[float] = []
-    for start in range(len(minima) - 3 * LEAK_WINDOW, len(minima), LEAK_WINDOW):
-        window = [value for value in minima[start : start + LEAK_WINDOW] if not isnan(value)]
-        if len(window) < ENOUGH_MINUTES:
-            return 0.0
-        lows.append(min(window))
+    lows = _lows(minima)
     least = LEAK_SHARE * threshold * LEAK_WINDOW
-    if lows[1] - lows[0] > least and lows[2] - lows[1] > least:
-        return (lows[2] - lows[0]) / (2 * LEAK_WINDOW)
-    return 0.0
+    if len(lows) < 3 or not (lows[-2] - lows[-3] > least and lows[-1] - lows[-2] > least):
+        return None
+    if any(after >= lows[-1] and after - before <= least for before, after in pairwise(lows[:-3])):
+        return None
+    return (lows[-2] - lows[-3]) / LEAK_WINDOW, (lows[-1] - lows[-2]) / LEAK_WINDOW
+
+
+def _lows(minima: Sequence[float]) -> list[float]:
+    """Return the smallest value of each whole 10-minute window back from the end, oldest first; NaN, which nothing is above or below, where
+    half of one is missing."""
+    lows: list[float] = []
+    for start in range(len(minima) % LEAK_WINDOW, len(minima), LEAK_WINDOW):
+        window = [value for value in minima[start : start + LEAK_WINDOW] if not isnan(value)]
+        lows.append(min(window) if len(window) >= ENOUGH_MINUTES else nan)
+    return lows

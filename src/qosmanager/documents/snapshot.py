@@ -48,7 +48,7 @@ _RULES: Rules = {
         "limit": Rule(unit="cores", above=0),
         "throttled": _RATIO,
     },
-    PodMemory: dict.fromkeys(("request", "limit", "rss"), _BYTES),
+    PodMemory: {**dict.fromkeys(("request", "limit", "rss"), _BYTES), "growth_before": _AMOUNT},
     PodLatency: {"p99": _DURATION, "slo": Rule(unit="duration", above=0), "median": _DURATION},
     PodObserved: {
         **dict.fromkeys(("io_read", "io_write"), _AMOUNT),

@@ -85,6 +85,24 @@ class Wellbeing(Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.suffering if not each.elsewhere)
 
 
+class Leak(Struct, frozen=True, kw_only=True):
+    """A pod whose memory grows over three 10-minute windows by `growth` bytes/min, and in how many `seconds` that has used up its own
+    limit, or what the node has available (None: neither is known, or it is warming up: its growth has halved).
+
+    `earliest` and `latest` are the same at the faster and the slower of its two rises, `confidence` is the slower as a share of the
+    faster (1: steady); None: the two are not known.
+    """
+
+    pod: str
+    growth: float
+    seconds: float | None = None
+    earliest: float | None = None
+    latest: float | None = None
+    confidence: float | None = None
+    own_limit: bool = False
+    warming_up: bool = False
+
+
 class Assessment(Struct, frozen=True, kw_only=True):
     """The whole judgement of one snapshot.
 
@@ -104,6 +122,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     latency_rising: tuple[str, ...] = ()  # keys of the LS pods whose latency rises
     slo_violated_by: tuple[str, ...] = ()  # keys of the LS pods above their SLO
     guard: Pressure | None = None
+    leaks: tuple[Leak, ...] = ()
     wellbeing: Wellbeing | None = None  # None: the strategy is not `slo`
 
     @property

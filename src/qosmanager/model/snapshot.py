@@ -73,12 +73,14 @@ class PodCpu(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PodMemory(Struct, frozen=True, gc=False, kw_only=True):
-    """Bytes; growth in bytes/min over three 10-minute windows, 0 where it is no leak."""
+    """Bytes; growth in bytes/min over three 10-minute windows, 0 where it is no leak; `growth_before`: that from the first of them to the
+    second alone, 0 where it is no leak, or not told."""
 
     request: int | None = None
     limit: int | None = None
     rss: int | None = None  # anonymous + shmem + swap; page cache is not held
     growth: float | None = None
+    growth_before: float = 0.0
 
 
 class PodLatency(Struct, frozen=True, gc=False, kw_only=True):

@@ -264,19 +264,26 @@ def without_pod_readings(pod: Pod) -> Pod:
     return replace(
         pod,
         cpu=PodCpu(request=pod.cpu.request, limit=pod.cpu.limit) if pod.cpu is not NO_CPU else NO_CPU,
-        memory=PodMemory(request=pod.memory.request, limit=pod.memory.limit) if pod.memory is not NO_MEMORY else NO_MEMORY,
+        memory=_declared_memory(pod.memory),
         latency=PodLatency(slo=pod.latency.slo) if pod.latency is not NO_LATENCY else NO_LATENCY,
         observed=NOT_OBSERVED,
     )
+
+
+def _declared_memory(memory: PodMemory) -> PodMemory:
+    """Return requests and limits, and what changes once a minute and only where a pod leaks."""
+    if memory is NO_MEMORY:
+        return NO_MEMORY
+    return PodMemory(request=memory.request, limit=memory.limit, growth_before=memory.growth_before)
 
 
 _NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE), None)
 
 
 def _same_claims(parts: PodColumns, before: PodColumns) -> bool:
-    """Tell whether memory's requests and limits, and objectives, are as they were; those of the CPU are compared as columns."""
+    """Tell whether what else is declared of memory, and objectives, are as they were; those of the CPU are compared as columns."""
     for memory, known in compress(zip(parts[1], before[1], strict=True), map(is_not, parts[1], before[1])):
-        if memory.request != known.request or memory.limit != known.limit:
+        if memory.request != known.request or memory.limit != known.limit or memory.growth_before != known.growth_before:
             return False
     fresh = compress(zip(parts[2], before[2], strict=True), map(is_not, parts[2], before[2]))
     return all(latency.slo == known.slo for latency, known in fresh)

@@ -2,9 +2,14 @@ from math import nan
 
 import pytest
 
-from qosmanager.collect.trend import leak_growth, slope
+from qosmanager.collect.trend import leak_rates, slope
 
 MB = 1_000_000
+
+
+def leak_growth(minima, threshold):
+    rates = leak_rates(minima, threshold)
+    return 0.0 if rates is None else sum(rates) / 2
 
 
 def line(count, start, per_second, spacing=1.0):
@@ -83,3 +88,14 @@ def test_a_window_of_which_more_than_half_is_missing_says_nothing():
 
 def test_only_the_last_thirty_minutes_count():
     assert leak_growth([1.0] * 60 + windows(100 * MB, 150 * MB, 200 * MB), 5 * MB) == pytest.approx(5 * MB)
+
+
+def test_what_comes_back_after_a_restart_to_what_it_held_before_is_no_leak():
+    coming_back = windows(10 * MB, 300 * MB, 500 * MB)
+    assert leak_growth(windows(600 * MB, 600 * MB, 600 * MB) + coming_back, 5 * MB) == 0.0
+    assert leak_growth(windows(400 * MB, 400 * MB, 400 * MB) + coming_back, 5 * MB) == pytest.approx(24.5 * MB)
+
+
+def test_what_leaks_again_after_a_restart_is_a_leak():
+    # It never held what it had grown to: each window was above the one before by more than 40 MB.
+    assert leak_rates(windows(400 * MB, 500 * MB, 600 * MB) + windows(10 * MB, 110 * MB, 310 * MB), 5 * MB) == (10 * MB, 20 * MB)

@@ -120,7 +120,7 @@ def test_a_message_that_is_none_is_refused(data):
     ("kind", "grids", "declared"),
     [
         (PodCpu, CPU, {"request", "limit"}),
-        (PodMemory, MEMORY, {"request", "limit"}),
+        (PodMemory, MEMORY, {"request", "limit", "growth_before"}),
         (PodLatency, LATENCY, {"slo"}),
         (PodObserved, OBSERVED, set()),
         (Snapshot, (), {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "pods_age", "paused", "missing"}),
