@@ -103,8 +103,6 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
         raise CannotRunError(
             f"--state-dir {state_dir}: {error.strerror or error}; a directory that this user may write is needed; --dry-run needs none"
         ) from None
-    if (foreign := foreign_agent()) is not None:
-        raise CannotRunError(f"{foreign}; stop it, or use --dry-run")
     journal = FileJournal(state_dir)
     executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot(), BlockDevices())
     local = LocalEvictions(hierarchies, Systemd())
@@ -118,6 +116,12 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
         shield,
         lambda: (*executor.knobs(), shield.knob()),
     )
+
+
+def alone() -> None:
+    """Make sure that no other agent writes what this one writes. Raises CannotRunError."""
+    if (foreign := foreign_agent()) is not None:
+        raise CannotRunError(f"{foreign}; stop it, or use --dry-run; --beside-koordlet where it writes no limits")
 
 
 def own_node(group: str | None, hierarchies: Hierarchies, stack: ExitStack) -> None:

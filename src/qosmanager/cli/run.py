@@ -32,7 +32,7 @@ from qosmanager.cli.daemon import (
 )
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.log import log_to_standard_error
-from qosmanager.cli.parts import Measuring, Wanted, acting, measuring, own_node
+from qosmanager.cli.parts import Measuring, Wanted, acting, alone, measuring, own_node
 from qosmanager.cli.recording import SizeType, Tape
 from qosmanager.cli.signals import Signals
 from qosmanager.cli.supervision import Supervised
@@ -94,6 +94,7 @@ class Options(Struct, frozen=True, kw_only=True):
     record: Path | None
     record_keep: int
     shadow: Path | None
+    beside_koordlet: bool = False
     cluster: ClusterOptions | None = None
 
     @property
@@ -150,6 +151,7 @@ class Options(Struct, frozen=True, kw_only=True):
     help="Decide under this configuration too, act on none of it, tell what differs.",
 )
 @cluster_options
+@click.option("--beside-koordlet", is_flag=True, help="Start although koordlet runs here: its limits, bursts and evictions are off.")
 @click.option("--dry-run", is_flag=True, help="Decide and report; write nothing and evict nobody.")
 @click.option("--once", is_flag=True, help="One cycle, explained on standard output, then stop as --on-stop says.")
 def run(**given: object) -> None:
@@ -195,6 +197,8 @@ def serve(options: Options, stack: ExitStack) -> None:
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
     outlook = None if options.once else _outlook(options, settings, clock, stack)
     cluster = None if options.cluster is None else _joined(options.cluster, clock, stack)
+    if not (options.dry_run or options.beside_koordlet):
+        alone()
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack, cluster)
     wanted = Wanted(node_cgroup=options.node_cgroup, rules=rules, settings=settings, cluster=cluster)
     measured = measuring(wanted, hands, clock, stack)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from contextlib import ExitStack
 
 import pytest
+from click.testing import CliRunner
 
 from kernel_tree import KernelTree
 from measuring import rule
 from qosmanager.cli.errors import CannotRunError
-from qosmanager.cli.parts import Wanted, acting, hierarchies_at, measuring, own_node
+from qosmanager.cli.main import main
+from qosmanager.cli.parts import Wanted, acting, alone, hierarchies_at, measuring, own_node
 from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import QoS
@@ -75,3 +78,21 @@ def test_a_root_where_nothing_can_be_measured_is_said(tmp_path):
         shutil.rmtree(kernel.root / name)
     with pytest.raises(CannotRunError, match=r"^--cgroup-root: no cgroup hierarchy at "):
         hierarchies_at(kernel.root)
+
+
+@pytest.fixture
+def koordlet(tmp_path):
+    program = tmp_path / "koordlet"
+    shutil.copy(shutil.which("sleep"), program)
+    with subprocess.Popen([program, "60"]) as process:
+        yield process
+        process.kill()
+
+
+def test_beside_koordlet_nothing_is_written_unless_that_is_asked_for(koordlet, tmp_path):
+    kernel = KernelTree(tmp_path / "cgroup", "v1")
+    with pytest.raises(CannotRunError, match=rf"koordlet runs on this node \(process {koordlet.pid}\).*--beside-koordlet"):
+        alone()
+    options = ["run", "--once", "--state-dir", str(tmp_path / "state"), "--cgroup-root", str(kernel.files.root)]
+    assert "koordlet runs on this node" in CliRunner().invoke(main, options).output
+    assert "CPU pressure" in CliRunner().invoke(main, [*options, "--beside-koordlet"]).output
