@@ -34,8 +34,11 @@ def _properties(schema, data, path):
 
 
 def _additional(schema, data, path):
-    assert schema["additionalProperties"] is False
-    return [f"{path}.{key}" for key in (data if isinstance(data, dict) else {}) if key not in schema["properties"]]
+    further, given = schema["additionalProperties"], data if isinstance(data, dict) else {}
+    unnamed = [key for key in given if key not in schema.get("properties", {})]
+    if further is False:
+        return [f"{path}.{key}" for key in unnamed]
+    return [fault for key in unnamed for fault in faults(further, given[key], f"{path}.{key}")]
 
 
 def _items(schema, data, path):

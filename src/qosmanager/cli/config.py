@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from qosmanager.cli.errors import USAGE
+from qosmanager.cli.options import NodeLabels
 from qosmanager.config.parse import DEFAULT, Loaded, load
 from qosmanager.config.presets import Preset
 from qosmanager.config.schema import config_schema, workloads_schema
@@ -66,16 +67,27 @@ Examples:
   qosmanager config show                        the defaults
   qosmanager config show --config qos.yaml
   qosmanager config show --config qos.yaml | grep -v '# default'
+  qosmanager config show --config qos.yaml --node-labels pool=batch,zone=a
   qosmanager config show --output json""",
 )
 @click.option("--config", "path", type=_FILE, metavar="FILE", help="Configuration file (`-`: standard input); without it the defaults.")
+@click.option(
+    "--node-labels",
+    "labels",
+    multiple=True,
+    type=NodeLabels(),
+    metavar="KEY=VALUE,...",
+    help="Labels of the node it is for; without them none of the nodeStrategies select it.",
+)
 @click.option("--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="A file to use, or data.")
-def show(path: Path | None, output: str) -> None:
+def show(path: Path | None, labels: tuple[dict[str, str], ...], output: str) -> None:
     """Print the effective configuration: every value, and where it comes from: the file's line, the preset, or the default.
 
-    What it prints as YAML is itself a configuration file with the same effect.
+    With --node-labels, as a node with these labels has it: values of nodeStrategies that select it name theirs. What it prints as YAML is
+    itself a configuration file with the same effect.
     """
-    loaded = Loaded(Settings(), {}) if path is None else load(*_text(path))
+    known = {key: value for each in labels for key, value in each.items()} if labels else None
+    loaded = Loaded(Settings(), {}) if path is None else load(*_text(path), known)
     if output == "json":
         values = {leaf.path: {"value": leaf.text, "origin": loaded.origins.get(leaf.path, DEFAULT)} for leaf in leaves(loaded.settings)}
         click.echo(msgspec.json.format(msgspec.json.encode(values), indent=2))

@@ -48,3 +48,17 @@ class Duration(click.ParamType[float]):
         except ValueError as error:
             hint = f" ({error})" if str(error) else ""
         return self.fail(f"{value!r} is not allowed; {self._rule.allowed()}{hint}", param, ctx)
+
+
+class NodeLabels(click.ParamType[dict[str, str]]):
+    """Labels of a node: KEY=VALUE, several with commas between them."""
+
+    name = "labels"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        if isinstance(value, dict):
+            return value
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(key and equals for key, equals, _ in pairs):
+            return self.fail(f"{value!r} is not allowed; KEY=VALUE is, with commas between several", param, ctx)
+        return {key: label for key, _, label in pairs}

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from qosmanager.config.node_strategies import STRATEGIES, NodeGroup
 from qosmanager.config.parse import PLUGIN_SECTIONS, ROOT
 from qosmanager.config.presets import Preset
 from qosmanager.config.settings import Settings
@@ -36,6 +37,10 @@ def config_schema() -> Schema:
     also[Settings] = {
         "preset": {"enum": names, "description": "settings by name, under the keys of this file; see `qosmanager config presets`"}
     }
+    group = _struct(NodeGroup, None, {})
+    overrides = _without_defaults(_struct(Settings, Settings(), also)["properties"])
+    strategy = {**group, "properties": {**group["properties"], **overrides}}
+    also[Settings] = {**also[Settings], STRATEGIES: {"type": ["array", "null"], "description": _doc(NodeGroup), "items": strategy}}
     return {
         "$schema": DIALECT,
         "title": "QOSManager configuration",
@@ -69,7 +74,11 @@ def _struct(kind: type[Struct], base: Struct | None, also: Mapping[type[Struct],
 
 def _value(annotation: Any, default: Any, also: Mapping[type[Struct], Schema]) -> Schema:
     kind, rule, optional = unwrapped(annotation)
-    if typing.get_origin(kind) is tuple:
+    schema: Schema
+    if typing.get_origin(kind) is dict:
+        schema = {"type": ["object", "null"], "description": _meaning(annotation), "additionalProperties": {"type": "string"}}
+        default = NODEFAULT
+    elif typing.get_origin(kind) is tuple:
         schema = _list(typing.get_args(kind)[0], rule, also)
     elif issubclass(kind, Struct):
         schema = _struct(kind, default if isinstance(default, Struct) else None, also)
@@ -81,6 +90,13 @@ def _value(annotation: Any, default: Any, also: Mapping[type[Struct], Schema]) -
         schema = {"anyOf": [schema, {"type": "null"}]}
     if default is not NODEFAULT and default is not None and not isinstance(default, Struct):
         schema["default"] = _as_json(default, rule)
+    return schema
+
+
+def _without_defaults(schema: Any) -> Any:
+    """Return a schema of what only overrides: what is left out is as it is elsewhere."""
+    if isinstance(schema, dict):
+        return {key: _without_defaults(value) for key, value in schema.items() if key != "default"}
     return schema
 
 

@@ -41,7 +41,7 @@ def leaves(settings: Settings) -> Iterator[Leaf]:
 
 def effective_yaml(loaded: Loaded) -> str:
     """Return a file that holds every value in force, with where it comes from as a comment."""
-    lines: list[str] = []
+    lines: list[str] = [f"# of the nodeStrategies, these select the node: {', '.join(loaded.groups)}"] if loaded.groups else []
     above: tuple[str, ...] = ()
     for leaf in leaves(loaded.settings):
         for depth, key in enumerate(leaf.keys[:-1]):

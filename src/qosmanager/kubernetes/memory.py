@@ -1,4 +1,5 @@
-"""What outlives the agent on this node: evictions of the last hour, owners of pods that leaked, since when a pause has been asked for.
+"""What outlives the agent on this node: evictions of the last hour, owners of pods that leaked, since when a pause has been asked for, and
+the node's labels, which choose its part of the configuration.
 
 It is kept in the state directory, on tmpfs, and not in the node's annotation: it is written before the eviction is asked for, also while
 the API server is slow, by nobody who may merely patch nodes, and a reboot, which ends every pod, ends it as well. Times in it are those of
@@ -66,6 +67,7 @@ class _Kept(Struct, frozen=True, kw_only=True):
     spent: tuple[Spent, ...] = ()
     leaks: tuple[Leak, ...] = ()
     asked: Asked | None = None
+    labels: dict[str, str] | None = None  # of the node, as last heard; None: never
 
 
 class AgentMemory:
@@ -135,6 +137,16 @@ class AgentMemory:
             if leaks != self._kept.leaks:
                 self._keep(replace(self._kept, leaks=leaks))
         return cleared
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """The node's labels as last heard, also by a predecessor; None: never."""
+        return self._kept.labels
+
+    def remember_labels(self, labels: dict[str, str]) -> None:
+        with self._lock:
+            if labels != self._kept.labels:
+                self._keep(replace(self._kept, labels=labels))
 
     def asked_since(self, text: str | None) -> Asked | None:
         """Return when this text was first seen; None forgets the last one."""

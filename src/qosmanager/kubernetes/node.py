@@ -45,10 +45,9 @@ class _Node(Struct):
 
 
 class NodeReader:
-    """Takes the node as the API tells of it. `labels` changes whole."""
+    """Takes the node as the API tells of it."""
 
     def __init__(self, memory: AgentMemory, pause: NodePause) -> None:
-        self.labels: dict[str, str] | None = None  # None: not known yet
         self.allocatable: dict[str, Any] | None = None
         self.pause = pause
         self._memory = memory
@@ -60,7 +59,7 @@ class NodeReader:
         annotations = metadata.annotations or {}
         if raw is None:
             return
-        self.labels = metadata.labels or {}
+        self._memory.remember_labels(metadata.labels or {})
         self.allocatable = status.allocatable or {}
         self.pause.take(annotations.get(PAUSE))
         shown = shown_leaks(annotations.get(STATUS))

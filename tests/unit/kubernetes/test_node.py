@@ -115,9 +115,9 @@ def test_it_is_written_when_a_word_changes_and_at_most_once_a_minute(desk, serve
 
 
 def test_labels_and_a_pause_are_read_from_the_node(desk):
-    assert desk.reader.labels is None
+    assert desk.memory.labels is None
     desk.read()
-    assert desk.reader.labels["pool"] == "batch"
+    assert desk.memory.labels == {"kubernetes.io/hostname": NODE, "pool": "batch"}
     assert desk.pause.current() is None
     changed = desk.node
     changed["metadata"]["annotations"]["qosmanager.io/pause"] = "10m"

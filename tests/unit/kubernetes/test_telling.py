@@ -97,7 +97,7 @@ def test_batch_at_its_floor_for_ten_minutes_is_told(scene):
     starved = replace(starved, floor_since=starved.time - 660.0)
     scene.cycle(state=starved)
     ((reason, note),) = scene.told()
-    assert (reason, "held at its floor of 0.6 cores for 10 minutes" in note) == ("BestEffortStarving", True)
+    assert (reason, "held at its floor of 0.60 cores for 10 minutes" in note) == ("BestEffortStarving", True)
 
 
 def test_an_eviction_that_cannot_be_is_told_once(scene):
