@@ -129,7 +129,7 @@ def test_no_permission_changes_a_workload_or_reads_a_secret():
     }
     assert granted == {
         *(("", "pods", verb) for verb in ("get", "list", "watch")),
-        *(("", "nodes", verb) for verb in ("get", "list", "watch", "patch")),
+        *(("", "nodes", verb) for verb in ("get", "watch", "patch")),
         ("", "nodes/pods", "get"),
         *(("events.k8s.io", "events", verb) for verb in ("create", "patch")),
         ("", "pods/eviction", "create"),
