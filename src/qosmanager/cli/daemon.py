@@ -6,15 +6,17 @@ In: the parts that cli/run.py wired together. Out: cycles until a signal, then e
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.cli.signals import Signals
-from qosmanager.config.parse import load_settings
+from qosmanager.config.parse import Labels, load_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.files import read_kept_text
 from qosmanager.documents.problem import DocumentError
@@ -35,28 +37,42 @@ _LOG = logging.getLogger("qosmanager")
 _NOT_BACK = (Result.FAILED, Result.REFUSED)
 
 
+class Mark(NamedTuple):
+    """What changes when a file does. `swapped`: where a link beside it leads that is swapped as one (a mounted ConfigMap), "": none."""
+
+    inode: int
+    size: int
+    changed: int
+    swapped: str
+
+
+def _unlabelled() -> Labels | None:
+    """The node's labels where no cluster tells them."""
+
+
 class Sources(Struct, frozen=True):
     """The files that a person writes: the configuration (None: the defaults), the workload files, and another configuration that is only
-    decided (None: none is)."""
+    decided (None: none is). `labels` tells the node's labels, by which nodeStrategies are chosen (None: not known)."""
 
     config: Path | None
     workloads: tuple[Path, ...]
     shadow: Path | None = None
+    labels: Callable[[], Labels | None] = _unlabelled
 
     def settings(self) -> Settings:
         """Read the configuration. Raises DocumentError."""
-        return Settings() if self.config is None else _read_settings(self.config)
+        return Settings() if self.config is None else _read_settings(self.config, self.labels())
 
     def shadow_settings(self) -> Settings | None:
         """Read the other configuration. Raises DocumentError."""
-        return None if self.shadow is None else _read_settings(self.shadow)
+        return None if self.shadow is None else _read_settings(self.shadow, self.labels())
 
     def rules(self) -> tuple[WorkloadRule, ...]:
         """Read all workload files. Raises DocumentError."""
         return tuple(rule for path in self.workloads for rule in load_workloads(read_kept_text(path), str(path)))
 
-    def marks(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what changes when a file does: inode, size, time of change; None: it is not there."""
+    def marks(self) -> tuple[Mark | None, ...]:
+        """Return what changes when a file does; None: it is not there."""
         return tuple(_mark(path) for path in (self.config, self.shadow, *self.workloads) if path is not None)
 
 
@@ -150,31 +166,35 @@ class Reloader:
         begins: Callable[[], None],
     ) -> None:
         """`begins` is told that the files are about to be read anew, whatever comes of it. Set `use_shadow` where there is somebody to take
-        another configuration anew."""
+        another configuration anew, and `refused` where somebody else is to hear of a file that is refused."""
         self.use_shadow: Callable[[Settings], None] | None = None
+        self.refused: Callable[[str], None] | None = None
         self._begins = begins
         self._sources = sources
         self._board = board
         self._use_settings = use_settings
         self._use_rules = use_rules
         self._marks = self._seen = sources.marks()
+        self._labels = sources.labels()
         self.asked = False
 
     def look(self) -> None:
-        """Reload when asked to, or when a file has changed and stood still since the last look."""
-        marks = self._sources.marks()
-        still, self._seen = marks == self._seen, marks
-        # A file that is being written may be empty for a moment, which would be a valid one: no pods, all defaults.
-        if not self.asked and (marks == self._marks or not still):
+        """Reload when asked to, when the node's labels have changed, or when a file has and is whole."""
+        marks, labels = self._sources.marks(), self._sources.labels()
+        whole, self._seen = all(map(_is_whole, self._seen, marks)), marks
+        if not self.asked and labels == self._labels and (marks == self._marks or not whole):
             return
-        self.asked, self._marks = False, marks
+        self.asked, self._marks, self._labels = False, marks, labels
         self._begins()
         try:
             settings, rules, shadow = self._sources.settings(), self._sources.rules(), self._sources.shadow_settings()
         except DocumentError as error:
             for problem in error.problems:
                 _LOG.error(pairs("ReloadRefused", problem=problem))
-            self._board.event("reload_refused", "configuration", "; ".join(str(problem) for problem in error.problems))
+            text = "; ".join(str(problem) for problem in error.problems)
+            self._board.event("reload_refused", "configuration", text)
+            if self.refused is not None:
+                self.refused(text)
             return
         self._use_settings(settings)
         self._use_rules(rules)
@@ -251,13 +271,29 @@ def _log_receipts(event: str, receipts: tuple[Receipt, ...]) -> None:
         _LOG.info(pairs(event, files=len(receipts), back=back))
 
 
-def _read_settings(path: Path) -> Settings:
-    return load_settings(read_kept_text(path), str(path))
+def _read_settings(path: Path, labels: Labels | None) -> Settings:
+    return load_settings(read_kept_text(path), str(path), labels)
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
+def _mark(path: Path) -> Mark | None:
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    return Mark(status.st_ino, status.st_size, status.st_mtime_ns, _swapped(path))
+
+
+def _swapped(path: Path) -> str:
+    """Return where kubelet's link leads: it writes a volume's files into a new directory and then swaps the link to it."""
+    try:
+        return os.readlink(path.parent / "..data")
+    except OSError:
+        return ""
+
+
+def _is_whole(before: Mark | None, now: Mark | None) -> bool:
+    """Whether a file can be read as it is: a file that is being written may be empty for a moment, which would be a valid one (no pods, all
+    defaults); so it has to have stood still for one look, unless it came to be as one by a link."""
+    if now is None or before is None or now == before:
+        return now == before
+    return now.swapped != "" and now.swapped != before.swapped

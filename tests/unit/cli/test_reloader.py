@@ -90,3 +90,72 @@ def test_a_configuration_that_becomes_a_pipe_does_not_hold_the_agent_up(agent):
     for _ in range(3):
         agent.reloader.look()
     assert (agent.periods, agent.pods, agent.board.kinds) == ([], [], ["reload_refused"])
+
+
+class Volume:
+    """A directory in which kubelet keeps a ConfigMap: `..data` leads to the directory of now, each file leads there through it."""
+
+    def __init__(self, path):
+        self._path = path
+        self._count = 0
+        self.file = path / "koordlet-config.yaml"
+        self.file.symlink_to("..data/koordlet-config.yaml")
+
+    def swap(self, text):
+        self._count += 1
+        fresh = self._path / f"..2026_11_30_{self._count}"
+        fresh.mkdir()
+        (fresh / "koordlet-config.yaml").write_text(text)
+        (self._path / "..data_tmp").symlink_to(fresh.name)
+        (self._path / "..data_tmp").rename(self._path / "..data")
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    volume = Volume(tmp_path)
+    volume.swap("qosManager: {syncPeriod: 3s}")
+    return volume
+
+
+class Cluster:
+    """What a reloader over a mounted ConfigMap told, and the node's labels."""
+
+    def __init__(self, file):
+        self.labels = {}
+        self.taken = []
+        self.refused = []
+        sources = Sources(file, (), labels=lambda: self.labels)
+        self.reloader = Reloader(sources, Events(), self.taken.append, lambda _: None, lambda: None)
+        self.reloader.refused = self.refused.append
+
+    def periods(self):
+        self.reloader.look()
+        return [settings.sync_period for settings in self.taken]
+
+
+def test_a_config_map_that_is_swapped_is_taken_at_the_next_look(mounted):
+    cluster = Cluster(mounted.file)
+    assert cluster.periods() == []
+    mounted.swap("qosManager: {syncPeriod: 2s}")
+    assert cluster.periods() == [2.0]
+    assert cluster.periods() == [2.0]
+
+
+def test_a_config_map_that_is_refused_leaves_the_old_one_and_is_told(mounted):
+    cluster = Cluster(mounted.file)
+    mounted.swap("qosManager: {syncPeriod: never}")
+    assert cluster.periods() == []
+    assert len(cluster.refused) == 1
+    assert "qosManager.syncPeriod: never is not allowed" in cluster.refused[0]
+    mounted.swap("qosManager: {syncPeriod: 2s}")
+    assert cluster.periods() == [2.0]
+
+
+def test_other_labels_of_the_node_choose_anew_at_once(mounted):
+    mounted.swap("qosManager: {nodeStrategies: [{nodeSelector: {matchLabels: {pool: batch}}, syncPeriod: 5s}]}")
+    cluster = Cluster(mounted.file)
+    assert cluster.periods() == []
+    cluster.labels = {"pool": "batch"}
+    assert cluster.periods() == [5.0]
+    cluster.labels = {"pool": "web"}
+    assert cluster.periods() == [5.0, 1.0]
