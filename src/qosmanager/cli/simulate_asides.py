@@ -90,6 +90,8 @@ class TapeAside:
         record = cycle.record
         if agent is not Agent.ON or record is None:
             return
+        if (failure := self._readings.failure) is not None:
+            raise CannotRunError(f"--record {self._directory}: readings that cannot be recorded ({type(failure).__name__}: {failure})")
         taken = Taken(before=self._before, record=record, settings=self._settings, placement=self._readings.placement)
         self._before = record.state
         try:

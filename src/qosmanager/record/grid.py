@@ -184,17 +184,24 @@ def _node(node: Node) -> Node:
 
 
 class QuantisedReadings:
-    """The `Readings` port over another: on the grid while somebody records, and as they are once nobody does."""
+    """The `Readings` port over another: on the grid while somebody records, and as they are once nobody does. `failure`: what kept readings
+    off the grid; they are as they are then, and from then on."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
         self._quantiser: Quantiser | None = Quantiser()
+        self.failure: Exception | None = None
         self.placement = Placement(workloads={})
 
     def sample(self) -> tuple[Snapshot, Placement]:
         snapshot, self.placement = self._readings.sample()
         quantiser = self._quantiser  # `stop` may come from another thread
-        return (snapshot if quantiser is None else quantiser.take(snapshot)), self.placement
+        if quantiser is not None:
+            try:
+                return quantiser.take(snapshot), self.placement
+            except Exception as error:  # noqa: BLE001 - whatever it is, the agent's cycle is not to fail for a recording
+                self.failure, self._quantiser = error, None
+        return snapshot, self.placement
 
     def stop(self) -> None:
         """Nobody records any more."""

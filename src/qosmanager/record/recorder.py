@@ -1,7 +1,7 @@
 """Records each cycle while the agent runs, and never stands in its way.
 
-In: each cycle's record. Out: files (writer.py), written on a thread of its own. Whatever goes wrong with them ends the recording with one
-line in the log, and nothing else; a disk that does not keep up loses cycles, which are counted.
+In: each cycle's record. Out: files (writer.py), written on a thread of its own. Whatever goes wrong with them, or with putting readings on
+the grid, ends the recording with one line in the log, and nothing else; a disk that does not keep up loses cycles, which are counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Recorder:
         self._behind = behind
         self._lost = 0
         self._recording = True
-        self._jobs: queue.Queue[Taken | None] = queue.Queue(_WAITING)
+        self._jobs: queue.Queue[Taken | Exception | None] = queue.Queue(_WAITING)
         self._writer = Writer(place, bounds)
         self._why = ""
         self._thread = threading.Thread(target=self._work, name="record", daemon=True)
@@ -48,7 +48,10 @@ class Recorder:
 
     def cycle_done(self, record: CycleRecord, settings: Settings) -> None:
         before, self._before = self._before, record.state
-        if self._recording:
+        if self._recording and self._readings.failure is not None:
+            self._recording = False
+            self._end_with(self._readings.failure)
+        elif self._recording:
             self._take(Taken(before=before, record=record, settings=settings, placement=self._readings.placement))
         self._behind.cycle_done(record, settings)
 
@@ -76,6 +79,18 @@ class Recorder:
                 _LOG.warning(pairs("RecordLost", cycle=taken.record.number, detail="the disk does not keep up; counted from now on"))
             self._lost += 1
 
+    def _end_with(self, error: Exception) -> None:
+        """Have the thread that writes end the recording, after what waits; what it has no room for is lost."""
+        while True:
+            try:
+                self._jobs.put_nowait(error)
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._jobs.get_nowait()
+                self._lost += 1
+            else:
+                return
+
     def _work(self) -> None:
         writer = self._writer
         try:
@@ -88,6 +103,9 @@ class Recorder:
                 if job is None:
                     writer.close()
                     return
+                if isinstance(job, Exception):
+                    writer.flush()
+                    raise job  # noqa: TRY301 - it ends the recording as one of its own would
                 writer.add(job)
         except Exception as error:  # noqa: BLE001  whatever it is, the agent is not to notice
             self._stop(error)

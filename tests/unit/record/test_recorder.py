@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from qosmanager.record.directory import Directory
 from qosmanager.record.grid import QuantisedReadings
@@ -133,6 +134,36 @@ def test_a_full_disk_ends_the_recording_with_one_line_and_the_cycles_go_on(start
     # Nothing is on the grid any more.
     assert node.sample()[0] is not None
     assert node._quantiser is None
+
+
+class Broken(Node):
+    """From the second sample on it measures what no grid can take."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def sample(self):
+        snapshot, placement = super().sample()
+        self.asked += 1
+        return (snapshot if self.asked == 1 else replace(snapshot, node_age="old")), placement
+
+
+def test_readings_that_go_on_no_grid_end_the_recording_with_one_line_and_the_cycles_go_on(tmp_path, caplog):
+    logging.getLogger("qosmanager").propagate = True
+    readings, behind, cycles = QuantisedReadings(Broken()), Behind(), run(3)
+    recorder = Recorder(Directory(tmp_path / "record"), readings, cycles[0].before, behind, Bounds())
+    recorder.start()
+    for cycle in cycles:
+        assert readings.sample()[1] is PLACEMENT
+        recorder.cycle_done(cycle.record, SETTINGS)
+    until(lambda: recorder.view().stopped)
+    recorder.close()
+    assert readings.sample()[0].node_age == "old"  # as it is
+    assert behind.told == [1, 2, 3]
+    assert recorder.view().stopped.startswith("TypeError: ")
+    (line,) = [entry.getMessage() for entry in caplog.records if "Record" in entry.getMessage()]
+    assert "RecordStopped" in line
+    assert numbers(tmp_path / "record") == [1]
 
 
 def test_a_directory_that_is_taken_away_ends_the_recording(start, tmp_path):
