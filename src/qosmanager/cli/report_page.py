@@ -50,16 +50,20 @@ def follow(track: Track, cycle: Cycle, memory: int) -> None:
     track.add(
         Moment(
             time=truth.time,
-            node=truth.node_cpu,
-            ls=truth.ls_cpu,
-            be=truth.be_cpu,
-            limit=math.nan if truth.be_limit is None else truth.be_limit,
-            memory=float(memory - truth.memory_available),
+            node=_number(truth.node_cpu),
+            ls=_number(truth.ls_cpu),
+            be=_number(truth.be_cpu),
+            limit=_number(truth.be_limit),
+            memory=math.nan if truth.memory_available is None else float(memory - truth.memory_available),
             p99={service.key: service.p99 for service in truth.services if service.p99 is not None},
             **scores,
         ),
         marks,
     )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def write_page(page: Page, path: Path) -> None:

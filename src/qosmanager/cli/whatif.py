@@ -256,6 +256,8 @@ def _notes(told: Told) -> Iterator[str]:
         yield f"the configuration changed {told.read.observed.settings_changed} times; `as recorded` is the last one, throughout"
     if told.read.differing:
         yield f"this version decides {told.read.differing} of the cycles otherwise than the one that recorded them (qosmanager replay)"
+    if told.measured.be_unmeasured:
+        yield f"BE was not measured whole in {span(told.measured.be_unmeasured)}: that time counts like the mean of the rest"
     gaps = told.read.gaps
     if gaps:
         yield f"{gaps} stretch{'es' if gaps > 1 else ''} without a cycle left out: each counts as one period"

@@ -223,7 +223,7 @@ def _reversals(window: Window) -> float:
 
 
 def _bursts(window: Window) -> list[tuple[float, float]]:
-    """Return length and highest limit of the bursts that ended in the window."""
+    """Return length and highest limit of the bursts that ended in the window; what still runs at the end of the run ends with it."""
     return [(end - begin, top) for begin, end, key, top in window.tally.bursts if window.holds(end) and window.names(key)]
 
 

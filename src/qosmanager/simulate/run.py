@@ -43,7 +43,8 @@ class ServiceTruth(Struct, frozen=True, gc=False):
 
 
 class Truth(Struct, frozen=True, kw_only=True):
-    """What is so in the model at the end of a cycle, whatever the agent sees. CPU in cores, mean of the cycle; memory in bytes.
+    """What is so in the model at the end of a cycle, whatever the agent sees. CPU in cores, mean of the cycle; memory in bytes; None where
+    it is of no model but was measured, and was not measured then.
 
     `be_limit`: cores in force for all BE after the cycle, by quota or CPUs (None: not held); `bursts`: raised limits in force, by pod;
     `given_up`: requests that waited too long.
@@ -51,12 +52,12 @@ class Truth(Struct, frozen=True, kw_only=True):
 
     time: float
     seconds: float  # length of the cycle
-    node_cpu: float
-    ls_cpu: float
-    be_cpu: float
+    node_cpu: float | None
+    ls_cpu: float | None
+    be_cpu: float | None
     be_pods: int
     be_limit: float | None
-    memory_available: int
+    memory_available: int | None
     services: tuple[ServiceTruth, ...]
     bursts: dict[str, float]
     given_up: float

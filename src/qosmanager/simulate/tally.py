@@ -14,7 +14,6 @@ from qosmanager.simulate.load import Loaded
 from qosmanager.simulate.run import Cycle, Truth
 from qosmanager.views.effects import evicted
 
-_MOVED = 0.01  # share of a limit by which a move is one
 _MB = 1_000_000
 
 
@@ -34,7 +33,7 @@ class ServiceSeries:
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """A whole run. Seconds, cores, core-hours, percent; None: there was no service, or none with an SLO."""
+    """A whole run. Seconds, cores, core-hours, percent; None: there was no service, or none with an SLO; nothing was measured."""
 
     seconds: float
     median_p99: float | None  # of the cycles' largest p99
@@ -42,8 +41,9 @@ class Totals(Struct, frozen=True, kw_only=True):
     over_slo: float | None  # seconds in which some service was above its SLO
     within_slo: float | None  # percent of the pods' seconds
     given_up: int  # requests
-    be_core_hours: float
-    node_use: float
+    be_core_hours: float | None  # None: never measured; a time in which it was not counts like the mean of the others
+    node_use: float | None
+    be_unmeasured: float = 0.0  # seconds in which some BE pod was not measured
     evictions: int
     oom_kills: int
     reversals: int
@@ -72,29 +72,27 @@ class Tally:
         self.level = array("b")
         self.given_up = 0.0
         self.happenings: list[tuple[float, str, str]] = []  # time, what, pod's key
-        self.bursts: list[tuple[float, float, str, float]] = []  # begin, end, pod's key, highest limit
         self.reversals: list[float] = []
         self.leaks: dict[str, float] = {}  # pod's key -> when it was first named as leaking
+        self._ended: list[tuple[float, float, str, float]] = []  # bursts
         self._open: dict[str, tuple[float, float]] = {}
-        self._last = (math.nan, 0)  # BE limit, direction of its last move
+        self._reversed: tuple[float, ...] | None = None  # when the engine's last reversal was, by its own clock
 
     def add(self, cycle: Cycle) -> None:
         """Take one cycle in."""
         truth, record = cycle.truth, cycle.record
         self.time.append(truth.time)
         self.seconds.append(truth.seconds)
-        self.node.append(truth.node_cpu)
-        self.ls.append(truth.ls_cpu)
-        self.be.append(truth.be_cpu)
-        self.limit.append(math.nan if truth.be_limit is None else truth.be_limit)
+        for series, value in ((self.node, truth.node_cpu), (self.ls, truth.ls_cpu), (self.be, truth.be_cpu), (self.limit, truth.be_limit)):
+            series.append(math.nan if value is None else value)
         self.level.append(-1 if record is None else record.plan.level.rank)
         self._add_services(truth)
         self._add_bursts(truth)
-        self._add_move(truth)
         if truth.happenings:
             self.happenings += [(truth.time, what, key) for what, key in truth.happenings]
         if record is None:
             return
+        self._add_reversal(truth, record.state.reversals[-1:])
         if record.plan.actions:
             self.happenings += [(truth.time, "evicted", pod) for pod, _ in evicted(record)]
         for pod in record.snapshot.pods:
@@ -116,25 +114,22 @@ class Tally:
     def _add_bursts(self, truth: Truth) -> None:
         for key in self._open.keys() - truth.bursts.keys():
             begin, highest = self._open.pop(key)
-            self.bursts.append((begin, truth.time, key, highest))
+            self._ended.append((begin, truth.time, key, highest))
         for key, cores in truth.bursts.items():
             begin, highest = self._open.get(key, (truth.time, 0.0))
             self._open[key] = (begin, max(highest, cores))
 
-    def _add_move(self, truth: Truth) -> None:
-        before, direction = self._last
-        limit = truth.be_limit
-        if limit is None:
-            return
-        if math.isnan(before):
-            self._last = (limit, 0)
-            return
-        if abs(limit - before) <= _MOVED * before:
-            return
-        now = 1 if limit > before else -1
-        if direction == -now:
+    def _add_reversal(self, truth: Truth, latest: tuple[float, ...]) -> None:
+        """Count a reversal of the BE limit where the engine counted one (section 10), if the limit is in force."""
+        if self._reversed is not None and latest != self._reversed and truth.be_limit is not None:
             self.reversals.append(truth.time)
-        self._last = (limit, now)
+        self._reversed = latest
+
+    @property
+    def bursts(self) -> list[tuple[float, float, str, float]]:
+        """Begin, end, pod's key and highest limit of each; one that runs has come to the end of the run."""
+        now = self.time[-1] if self.time else 0.0
+        return self._ended + [(begin, now, key, highest) for key, (begin, highest) in self._open.items()]
 
     def of_workload(self, key: str) -> str:
         """Return the name of the workload that a pod is of."""
@@ -148,6 +143,7 @@ class Tally:
         over = sum(length for length, count in zip(self.seconds, services.over, strict=True) if count)
         measured, above = sum(services.measured), sum(services.over)
         whats = [what for _, what, _ in self.happenings]
+        be = _mean(self.be, self.seconds)
         return Totals(
             seconds=seconds,
             median_p99=statistics.median(p99) if p99 else None,
@@ -155,8 +151,9 @@ class Tally:
             over_slo=over if has_slo and measured else None,
             within_slo=100 * (1 - above / measured) if has_slo and measured else None,
             given_up=round(self.given_up),
-            be_core_hours=_sum(self.be, self.seconds) / 3600,
-            node_use=_sum(self.node, self.seconds) / seconds,
+            be_core_hours=None if be is None else be * seconds / 3600,
+            node_use=_mean(self.node, self.seconds),
+            be_unmeasured=sum(length for value, length in zip(self.be, self.seconds, strict=True) if math.isnan(value)),
             evictions=whats.count("evicted"),
             oom_kills=whats.count("oom-killed"),
             reversals=len(self.reversals),
@@ -174,8 +171,10 @@ def most_within(moments: Sequence[float], length: float) -> int:
     return most
 
 
-def _sum(values: Sequence[float], seconds: Sequence[float]) -> float:
-    return sum(value * length for value, length in zip(values, seconds, strict=True))
+def _mean(values: Sequence[float], seconds: Sequence[float]) -> float | None:
+    """Return the mean over the time in which there is a value; None: there is none."""
+    known = [(value * length, length) for value, length in zip(values, seconds, strict=True) if not math.isnan(value)]
+    return sum(value for value, _ in known) / sum(length for _, length in known) if known else None
 
 
 def _workload_of(loaded: Loaded) -> dict[str, str]:

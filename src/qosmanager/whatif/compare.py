@@ -6,13 +6,14 @@ the model's own error is to be seen beside what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from qosmanager.config.settings import Settings
-from qosmanager.model.qos import QoS
+from qosmanager.model.qos import QoS, is_latency_sensitive
 from qosmanager.model.record import CycleRecord
+from qosmanager.model.snapshot import Pod
 from qosmanager.simulate.run import Cycle, ServiceTruth, Truth, managed
 from qosmanager.simulate.tally import Tally, Totals
 from qosmanager.whatif.demand import Observed
@@ -66,21 +67,28 @@ class Measured:
 
 def _truth(record: CycleRecord, now: float, seconds: float) -> Truth:
     snapshot, state = record.snapshot, record.state
-    used = dict.fromkeys(QoS, 0.0)
-    for pod in snapshot.pods:
-        used[pod.qos] += pod.cpu.usage or 0.0
     services = tuple(ServiceTruth(pod.key, pod.latency.p99, pod.latency.slo) for pod in snapshot.pods if pod.latency.p99 is not None)
     return Truth(
         time=now,
         seconds=seconds,
-        node_cpu=snapshot.node.cpu_usage or 0.0,
-        ls_cpu=used[QoS.LS] + used[QoS.LSR] + used[QoS.LSE],
-        be_cpu=used[QoS.BE],
+        node_cpu=snapshot.node.cpu_usage,
+        ls_cpu=_used(pod for pod in snapshot.pods if is_latency_sensitive(pod.qos)),
+        be_cpu=_used(pod for pod in snapshot.pods if pod.qos is QoS.BE),
         be_pods=sum(pod.qos is QoS.BE for pod in snapshot.pods),
         be_limit=held_at(state),
-        memory_available=snapshot.node.memory_available or 0,
+        memory_available=snapshot.node.memory_available,
         services=services,
         bursts={burst.pod: burst.limit for burst in state.bursts if not burst.observed},
         given_up=0.0,
         happenings=(),
     )
+
+
+def _used(pods: Iterable[Pod]) -> float | None:
+    """Return the CPU of all of them in cores; None while one of them is not measured."""
+    total = 0.0
+    for pod in pods:
+        if pod.cpu.usage is None:
+            return None
+        total += pod.cpu.usage
+    return total

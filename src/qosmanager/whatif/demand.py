@@ -31,7 +31,7 @@ class PodSeries:
         self.first = first
         self.last = first
         self.begin = begin
-        self.evicted = False
+        self.evicted: float | None = None  # when its eviction took place, seconds
         self.memory: Memory | None = None
         self.low = array("f")  # cores, mean of each step
         self.high = array("f")
@@ -141,7 +141,7 @@ class Observer:
             self._add_pod(pod, now, held=held and pod.qos is QoS.BE)
         for key in evicted(record):
             if key in self._pods:
-                self._pods[key].evicted = True
+                self._pods[key].evicted = now
 
     def _add_node(self, record: CycleRecord) -> None:
         node, pods = record.snapshot.node, record.snapshot.pods

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from enum import Enum
 
 from qosmanager.model.qos import QoS, is_latency_sensitive
+from qosmanager.model.snapshot import Pod
 from qosmanager.simulate.load import Loaded, Points
 from qosmanager.simulate.scenario import (
     Claims,
@@ -29,6 +32,11 @@ _PLENTY = 1 << 50  # bytes: of a node whose memory was not measured nothing is t
 _CHANGE = 0.01  # cores by which a step differs from the one before it, to be one
 
 
+# What Kubernetes makes random names of: no vowels, no digits that look like letters.
+_RANDOM = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{6,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+_RANDOM_NAMES = ("Deployment", "ReplicaSet", "ReplicationController", "Job")
+
+
 class Bound(Enum):
     """Which demand is assumed where pods were held back: the least of all, the least of services and the most of batch, the most of all."""
 
@@ -43,7 +51,7 @@ class Bound(Enum):
 def rebuild(observed: Observed, bound: Bound) -> Loaded:
     """Return the scenario; its workloads are the pods, under their own names."""
     names = _names(observed)
-    newest = {each.pod.key: each for each in observed.pods}
+    replaced = _replaced(observed.pods)
     series: dict[str, Points] = {}
     workloads: list[WorkloadSpec] = []
     events: list[Event] = []
@@ -52,8 +60,8 @@ def rebuild(observed: Observed, bound: Bound) -> Loaded:
         series[file] = _points(each, observed.step, bound)
         workloads.append(_workload(each, name, file, observed.begun))
         left = each.last + 2 * observed.step < observed.seconds
-        # One that was evicted would have stayed, and no other would have come in its place.
-        if left and (not each.evicted or newest[each.pod.key] is not each):
+        # One that was evicted would have stayed, and no other would have come in its place; where one came, the demand went on in that one.
+        if left and (each.evicted is None or number in replaced):
             events.append(Event(at=each.last, do=Does.STOP, workload=name))
     scenario = Scenario(
         about=f"demand of the recording, {bound.value} bound",
@@ -71,6 +79,32 @@ def rebuild(observed: Observed, bound: Bound) -> Loaded:
         events=tuple(events),
     )
     return Loaded(name="recording", scenario=scenario, series=series)
+
+
+def _replaced(pods: Sequence[PodSeries]) -> set[int]:
+    """Return the places of evicted pods in whose place another came: of the same kind, after the eviction, and of no other victim."""
+    found: set[int] = set()
+    heirs: set[int] = set()
+    order = sorted(range(len(pods)), key=lambda place: pods[place].first)
+    for place in sorted(order, key=lambda place: pods[place].evicted or 0.0):
+        victim = pods[place]
+        if victim.evicted is None:
+            continue
+        for other in order:
+            if other not in heirs and pods[other].first > victim.evicted and _kind(pods[other].pod) == _kind(victim.pod):
+                found.add(place)
+                heirs.add(other)
+                break
+    return found
+
+
+def _kind(pod: Pod) -> tuple[str, str, QoS]:
+    """Return what a pod and the one that its controller makes in its place have in common. Controllers of Kubernetes put five random
+    characters behind the name, a Deployment a hash of its template before them; where no controller is known, the name stays as it is."""
+    name = pod.name
+    if pod.owner in _RANDOM_NAMES:
+        name = _RANDOM.sub("", name)
+    return pod.namespace, name, pod.qos
 
 
 def _names(observed: Observed) -> list[str]:

@@ -3,9 +3,11 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings, Strategy
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.state import State
 from qosmanager.simulate.expect import check
 from qosmanager.simulate.run import Cycle, ServiceTruth, Truth
 from qosmanager.simulate.scenario import Agent
@@ -38,7 +40,9 @@ def truth(time, p99s, **changes):
         "bursts": {},
         "given_up": 1.5,
     }
-    return Cycle(truth=Truth(time=time, seconds=1.0, services=services, happenings=changes.pop("happenings", ()), **{**fields, **changes}))
+    told = replace(record(), state=State(reversals=changes.pop("reversals", ())))
+    happened = changes.pop("happenings", ())
+    return Cycle(truth=Truth(time=time, seconds=1.0, services=services, happenings=happened, **{**fields, **changes}), record=told)
 
 
 def tally(cycles, *expected):
@@ -52,9 +56,9 @@ SIX = [
     truth(1.0, (0.05, 0.06), be_limit=2.0),
     truth(2.0, (0.15, 0.06), be_limit=1.0, happenings=(("oom-killed", "default/be"),)),
     truth(3.0, (0.15, 0.25), be_limit=1.005, bursts={"default/api-0": 3.0}),
-    truth(4.0, (0.05, 0.06), be_limit=1.5, bursts={"default/api-0": 3.5}),
-    truth(5.0, (None, 0.11), be_limit=1.2),
-    truth(6.0, (None, None), be_limit=1.2, be_cpu=3.0),
+    truth(4.0, (0.05, 0.06), be_limit=1.5, bursts={"default/api-0": 3.5}, reversals=(1003.9,)),
+    truth(5.0, (None, 0.11), be_limit=1.2, reversals=(1003.9, 1004.9)),
+    truth(6.0, (None, None), be_limit=1.2, be_cpu=3.0, reversals=(1003.9, 1004.9)),
 ]
 
 
@@ -67,7 +71,7 @@ def test_totals_are_those_of_the_whole_run():
     assert totals.be_core_hours == pytest.approx(8 / 3600)
     assert totals.node_use == 2
     assert totals.oom_kills == 1
-    assert (totals.reversals, totals.most_reversals) == (2, 2)  # down, (less than a percent), up, down
+    assert (totals.reversals, totals.most_reversals) == (2, 2)
     assert totals.given_up == 9
 
 
@@ -77,6 +81,25 @@ def test_an_eviction_counts_when_it_took_place():
         told = record(actions=(EVICT_CPU,), receipts=(Receipt(target="batch/crunch", result=result, action=0),))
         made.add(Cycle(truth=truth(float(second), (0.05,)).truth, record=told))
     assert made.happenings == [(2.0, "evicted", "batch/crunch")]
+
+
+def test_a_reversal_before_the_first_cycle_or_of_a_limit_that_is_only_observed_is_none_of_the_run():
+    before = [truth(1.0, (0.05,), be_limit=2.0, reversals=(990.0,)), truth(2.0, (0.05,), be_limit=2.0, reversals=(990.0,))]
+    assert tally(before).reversals == []
+    assert tally([truth(1.0, (0.05,)), truth(2.0, (0.05,), reversals=(1001.9,))]).reversals == []
+
+
+def test_a_burst_that_still_runs_at_the_end_counts_and_ends_there():
+    running = [truth(1.0, (0.05,)), *(truth(time, (0.05,), bursts={"default/api-0": 3.0}) for time in (2.0, 3.0, 4.0))]
+    assert tally(running).bursts == [(2.0, 4.0, "default/api-0", 3.0)]
+
+
+def test_what_is_not_measured_counts_like_the_mean_of_the_rest():
+    totals = tally([truth(1.0, ()), truth(2.0, (), be_cpu=None, node_cpu=None), truth(3.0, (), be_cpu=2.0)]).totals(has_slo=False)
+    assert totals.be_core_hours == pytest.approx(1.5 * 3 / 3600)
+    assert (totals.node_use, totals.be_unmeasured) == (2.0, 1.0)
+    never = tally([truth(1.0, (), be_cpu=None, node_cpu=None)]).totals(has_slo=False)
+    assert (never.be_core_hours, never.node_use, never.be_unmeasured) == (None, None, 1.0)
 
 
 def test_without_an_slo_there_is_no_time_above_it():

@@ -20,6 +20,12 @@ def test_the_recording_is_added_up_by_the_length_of_its_cycles():
     assert (told.truth.time, told.truth.seconds, told.truth.be_limit) == (11.0, 10.0, 2.5)
 
 
+def test_what_was_not_measured_is_not_zero():
+    reading = snapshot(ls(usage=1.0), be(usage=None), be("other", usage=2.0), cpus=8.0, cpu_usage=None)
+    truth = Measured(Settings()).add(1.0, 1.0, replace(record(), snapshot=reading)).truth
+    assert (truth.ls_cpu, truth.be_cpu, truth.node_cpu, truth.memory_available) == (1.0, None, None, None)
+
+
 @pytest.mark.parametrize(
     ("state", "cores"),
     [

@@ -142,6 +142,32 @@ def test_an_evicted_pod_would_have_stayed():
     assert [(event.at, event.workload) for event in scenario.events] == [(20.0, "etl")]
 
 
+@pytest.mark.parametrize(
+    ("owner", "first", "second", "ends"),
+    [
+        ("Deployment", "etl-7d9f8b6c5d-x2k4z", "etl-7d9f8b6c5d-q9wlm", True),
+        ("Deployment", "etl-7d9f8b6c5d-x2k4z", "crunch-7d9f8b6c5d-q9wlm", False),
+        ("Job", "etl-x2k4z", "etl-q9wlm", True),
+        (None, "etl-x2k4z", "etl-q9wlm", False),  # nobody says that one replaces the other
+    ],
+)
+def test_one_that_came_in_an_evicted_pods_place_under_another_name_goes_on_with_its_demand(owner, first, second, ends):
+    victim, heir = be(first, usage=1.0, owner=owner), be(second, usage=1.0, owner=owner)
+    cycles = [cycle(second, ls(usage=1.0), victim) for second in range(20)]
+    cycles.append(cycle(20, ls(usage=1.0), victim, evicted=(victim.key,)))
+    cycles += [cycle(second, ls(usage=1.0), heir) for second in range(22, 60)]
+    events = rebuild(watched(cycles), Bound.LOW).scenario.events
+    assert [(event.at, event.workload) for event in events] == ([(20.0, first)] if ends else [])
+
+
+def test_one_that_came_in_place_of_two_replaces_one():
+    pods = [be(f"etl-7d9f8b6c5d-{end}", usage=1.0, owner="Deployment") for end in ("bbbbb", "ccccc", "ddddd")]
+    cycles = [cycle(second, *pods[:2]) for second in range(20)]
+    cycles.append(cycle(20, *pods[:2], evicted=(pods[0].key, pods[1].key)))
+    cycles += [cycle(second, pods[2]) for second in range(22, 60)]
+    assert [event.workload for event in rebuild(watched(cycles), Bound.LOW).scenario.events] == ["etl-7d9f8b6c5d-bbbbb"]
+
+
 def test_what_a_pod_does_while_it_ends_is_nothing_it_would_have_gone_on_with():
     cycles = [cycle(second, be(usage=2.0)) for second in range(3)]
     cycles += [cycle(second, be(usage=0.0, terminating=True)) for second in range(3, 6)]
