@@ -296,4 +296,4 @@ def _is_whole(before: Mark | None, now: Mark | None) -> bool:
     defaults); so it has to have stood still for one look, unless it came to be as one by a link."""
     if now is None or before is None or now == before:
         return now == before
-    return now.swapped != "" and now.swapped != before.swapped
+    return now.swapped not in ("", before.swapped)

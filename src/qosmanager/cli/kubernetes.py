@@ -11,47 +11,87 @@ import re
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
 from qosmanager.cli.cluster_options import KUBELET, ClusterOptions
+from qosmanager.cli.daemon import Sources
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.node_desk import Desk
 from qosmanager.collect.kubepods import NAMESPACE, Kubepods
 from qosmanager.config.settings import Settings
+from qosmanager.engine.runner import Listener
 from qosmanager.kubernetes.access import Access, AccessError, Server, from_kubeconfig, in_cluster
 from qosmanager.kubernetes.api import Api
 from qosmanager.kubernetes.cluster import FRESH, Cluster, Origin
+from qosmanager.kubernetes.config_map import ConfigMapName
 from qosmanager.kubernetes.events import Events
 from qosmanager.kubernetes.evictions import ApiEvictions
 from qosmanager.kubernetes.http_api import HttpApi
 from qosmanager.kubernetes.kubelet import KubeletPods
-from qosmanager.kubernetes.memory import AgentMemory
+from qosmanager.kubernetes.node_pause import LongerPause
 from qosmanager.kubernetes.source import ClusterPods
+from qosmanager.kubernetes.telling import Telling
 from qosmanager.kubernetes.watch import PodWatch
 from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.linux.evictions import is_empty
-from qosmanager.linux.notebook import FileNotebook
 from qosmanager.model.actions import Evict
 from qosmanager.model.plain import plain
 from qosmanager.model.workload import Workload
-from qosmanager.ports import Clock, EvictionProgress, Evictions
+from qosmanager.ports import Clock, EvictionProgress, Evictions, Pauses
 from qosmanager.views.cluster import ClusterView
 
 FIRST_PODS = 3.0  # seconds that the first cycle waits for them
-MEMORY = "kubernetes.json"  # in the state directory
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class Joined:
-    """The parts that the cycle uses. Nothing here waits for a network."""
+    """The parts that the cycle uses. Nothing here waits for a network, but `leave`. A dry run only listens: it evicts nobody, and tells the
+    cluster nothing."""
 
-    def __init__(self, node_name: str, api: Api, cluster: Cluster, clock: Clock) -> None:
-        self.node_name = node_name
+    def __init__(self, desk: Desk, api: Api, cluster: Cluster, clock: Clock) -> None:
+        self.node_name = desk.node_name
+        self._desk = desk
         self._api = api
         self._cluster = cluster
         self._clock = clock
-        self._evictions: ApiEvictions | None = None  # None: nobody is evicted by this agent (a dry run)
+        self._events = Events(api, desk.node_name, clock)
+        self._evictions: ApiEvictions | None = None  # None: a dry run
+        self._telling: Telling | None = None
+
+    def sources(self, given: Sources) -> Sources:
+        """Return what a person writes, with the ConfigMap for its configuration where one is watched, and the node's labels."""
+        return replace(given, config=self._desk.config or given.config, labels=lambda: self._desk.memory.labels)
+
+    def pauses(self, local: Pauses) -> Pauses:
+        """Join the node's annotation to another way of pausing."""
+        return LongerPause(local, self._desk.pause)
+
+    def told(self, behind: Listener, stack: ExitStack) -> Listener:
+        """Tell the cluster of each cycle, then the listener behind; until `stack` unwinds."""
+        writer = self._desk.writer
+        stack.callback(writer.stop)
+        writer.start()
+        self._telling = Telling(behind, self._events, writer)
+        return self._telling
+
+    def refused(self, problems: str) -> None:
+        """Tell that a changed configuration was refused."""
+        if self._telling is not None:
+            self._telling.rejected(problems)
+
+    def leave(self) -> None:
+        """Everything of this agent is undone: take back what it has published."""
+        if self._telling is not None:
+            self._desk.writer.stop()
+            self._desk.writer.leave()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the node's annotations and of the ConfigMap is not followed, for people."""
+        return self._desk.problems
 
     def source(self, groups: Kubepods) -> ClusterPods:
         """Join kubelet's groups with what the cluster says."""
@@ -64,12 +104,10 @@ class Joined:
         """Why nobody can be evicted now; "": nothing is known against it."""
         return "" if self._evictions is None else self._evictions.barred
 
-    def evictions(self, local: Evictions, hierarchies: Hierarchies, state_dir: Path, stack: ExitStack) -> Evictions:
+    def evictions(self, local: Evictions, hierarchies: Hierarchies, stack: ExitStack) -> Evictions:
         """Return what evicts: pods of the cluster by the API server, what a workload file declares as ever; until `stack` unwinds."""
-        memory = AgentMemory(FileNotebook(state_dir / MEMORY), self._clock)
-        events = Events(self._api, self.node_name, self._clock)
-        self._evictions = ApiEvictions(self._api, memory, events, partial(is_empty, hierarchies), self._clock)
-        for part in (events, self._evictions):
+        self._evictions = ApiEvictions(self._api, self._desk.memory, self._events, partial(is_empty, hierarchies), self._clock)
+        for part in (self._events, self._evictions):
             stack.callback(part.stop)
             part.start()
         return _ByOwner(self._evictions, local)
@@ -104,12 +142,14 @@ class _ByOwner:
         return self._local.poll(now) | self._api.poll(now)
 
 
-def join(options: ClusterOptions, clock: Clock, stack: ExitStack) -> Joined:
-    """Begin to listen to the cluster, until `stack` unwinds. Raises CannotRunError for what a user can mend; that a cluster does not answer
-    is none of that."""
+def join(options: ClusterOptions, kept: Path | None, clock: Clock, stack: ExitStack) -> Joined:
+    """Begin to listen to the cluster, until `stack` unwinds. `kept`: the state directory; None: nothing outlives a dry run. Raises
+    CannotRunError for what a user can mend; that a cluster does not answer is none of that, unless its ConfigMap is needed to begin."""
     name = _node_name(options)
+    wanted_map = _config_map(options)
     access = reached(options.kubeconfig)
     api = HttpApi(access, clock)
+    stack.callback(api.close)
     origins: dict[str, Origin] = {}
     closing = [api]
     watch = PodWatch(api, name, clock, random.random)
@@ -121,12 +161,26 @@ def join(options: ClusterOptions, clock: Clock, stack: ExitStack) -> Joined:
         wanted = partial(_is_old, watch) if origins else _always
         origins["kubelet"] = KubeletPods(kubelet, clock, random.random, wanted)
     cluster = Cluster(origins)
+    desk = Desk(name, api, kept or Path(stack.enter_context(TemporaryDirectory(prefix="qosmanager-"))), clock)
+    if options.publish_batch_resources:
+        desk.publish()
     stack.callback(cluster.stop)
+    stack.callback(desk.stop)
     for each in closing:
-        stack.callback(each.close)  # before it is stopped: whoever waits for a network is woken
+        stack.callback(each.close)  # before they are stopped: whoever waits for a network is woken
     cluster.start()
+    desk.start()
+    if wanted_map is not None:
+        desk.take_configuration(wanted_map)
     cluster.wait(FIRST_PODS)
-    return Joined(name, api, cluster, clock)
+    return Joined(desk, api, cluster, clock)
+
+
+def _config_map(options: ClusterOptions) -> ConfigMapName | None:
+    try:
+        return None if options.config_map is None else ConfigMapName.parse(options.config_map)
+    except ValueError as error:
+        raise CannotRunError(f"--config-map: {error}") from None
 
 
 def reached(kubeconfig: Path | None) -> Access:

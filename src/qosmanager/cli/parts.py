@@ -106,7 +106,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
     journal = FileJournal(state_dir)
     executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot(), BlockDevices())
     local = LocalEvictions(hierarchies, Systemd())
-    evictor = Evictor(local if cluster is None else cluster.evictions(local, hierarchies, state_dir, stack))
+    evictor = Evictor(local if cluster is None else cluster.evictions(local, hierarchies, stack))
     return Acting(
         hierarchies,
         Enforcer(executor, evictor),

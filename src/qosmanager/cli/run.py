@@ -171,6 +171,7 @@ class Wired(Struct, frozen=True):
     """The parts of a run, put together, and what it begins with."""
 
     edge: Edge
+    sources: Sources
     measured: Measuring
     settings: Settings
     state: State
@@ -190,13 +191,14 @@ def serve(options: Options, stack: ExitStack) -> None:
     """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
     if options.once and options.shadow is not None:
         raise CannotRunError("--shadow compares from cycle to cycle; --once is a single one")
-    sources = options.sources
-    settings, rules, shadow = sources.settings(), sources.rules(), sources.shadow_settings()
     clock = LinuxClock()
     signals = Signals()
+    options.sources.settings()  # what is wrong with it is said before anybody is waited for
+    cluster = None if options.cluster is None else _joined(options, options.cluster, clock, stack)
+    sources = options.sources if cluster is None else cluster.sources(options.sources)
+    settings, rules, shadow = sources.settings(), sources.rules(), sources.shadow_settings()
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
     outlook = None if options.once else _outlook(options, settings, clock, stack)
-    cluster = None if options.cluster is None else _joined(options.cluster, clock, stack)
     if not (options.dry_run or options.beside_koordlet):
         alone()
     hands = acting(options.cgroup_root, None if options.dry_run else options.state_dir, stack, cluster)
@@ -212,23 +214,28 @@ def serve(options: Options, stack: ExitStack) -> None:
     state = taken_over(adopted, clock.monotonic() + settings.cpu_burst.burst_cooldown)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
-    edge = Edge(readings, hands.actuator, clock, PauseFile(options.state_dir, LinuxBoot()), thrift)
+    local = PauseFile(options.state_dir, LinuxBoot())
+    edge = Edge(readings, hands.actuator, clock, local if cluster is None else cluster.pauses(local), thrift)
     alarm = StallAlarm(hands.hierarchies)
     stack.callback(alarm.close)
-    wired = Wired(edge, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
+    wired = Wired(edge, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
         all_well = leave(hands.actuator, options.on_stop, state)
+        if cluster is not None and options.on_stop == "restore":
+            cluster.leave()
     if not all_well:
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
 
 
-def _joined(options: ClusterOptions, clock: LinuxClock, stack: ExitStack) -> Joined:
+def _joined(options: Options, wanted: ClusterOptions, clock: LinuxClock, stack: ExitStack) -> Joined:
     """Listen to the cluster. Whoever asks for none has nothing of it in memory."""
     from qosmanager.cli.kubernetes import join  # noqa: PLC0415
 
-    return join(options, clock, stack)
+    if wanted.config_map is not None and options.config is not None:
+        raise CannotRunError("--config and --config-map do not go together: there is one configuration")
+    return join(wanted, None if options.dry_run else options.state_dir, clock, stack)
 
 
 def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
@@ -295,7 +302,9 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
         stack.callback(withdraw, options.state_dir)
     manager = ServiceManager.of(os.environ)
     stack.callback(manager.close)
-    listener = Supervised(_audited(options, Reporter(board), stack), manager)
+    cluster = wired.measured.cluster
+    reporter = Reporter(board) if cluster is None or options.dry_run else cluster.told(Reporter(board), stack)
+    listener = Supervised(_audited(options, reporter, stack), manager)
     shadowed = _shadowed(options, wired, listener)
     readings = wired.measured.readings
     ways = Ways(wired.alarm, lambda: readings.placement, readings.hurry)
@@ -305,8 +314,9 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
         wired.measured.use_settings(fresh)
         runner.use(fresh)
 
-    reloader = Reloader(options.sources, board, use, wired.measured.use_rules, listener.reloading)
+    reloader = Reloader(wired.sources, board, use, wired.measured.use_rules, listener.reloading)
     reloader.use_shadow = None if shadowed is None else shadowed.use
+    reloader.refused = None if cluster is None else cluster.refused
     tape = wired.tape
     board.show(
         lambda: Beside(
@@ -323,7 +333,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
         )
     )
     _hold_memory()
-    watch = ProblemWatch(board, lambda: wired.measured.readings.problems)
+    watch = ProblemWatch(board, lambda: (*readings.problems, *(cluster.problems if cluster else ())))
     number = run_until_signal(runner, wired.signals, reloader, (watch.look, keeper.look))
     manager.stopping(f"signal {number}: leaving as --on-stop {options.on_stop} says")
     _LOG.info(pairs("Stopping", signal=number, cycles=runner.number))
