@@ -41,8 +41,9 @@ def write(trace: Trace, serving: Serving, folder: Path) -> Path:
         raise _refused(folder, error) from None
     try:
         for number, usage in enumerate(trace.workloads):
-            rows = "".join(f"{time:.15g},{cores:.6f}\n" for time, cores in usage.points)
-            (parent / _series(number, usage)).write_text(f"seconds,cores\n{rows}", encoding="utf-8")
+            with (parent / _series(number, usage)).open("w", encoding="utf-8") as file:
+                file.write("seconds,cores\n")
+                file.writelines(f"{time:.15g},{cores:.6f}\n" for time, cores in usage.points)
         text = yaml.safe_dump(_document(trace, serving), sort_keys=False, allow_unicode=True, width=120)
         (parent / SCENARIO).write_text(text, encoding="utf-8")
         parent.chmod(0o755)

@@ -1,16 +1,20 @@
 """A table of usage, one row a workload and moment. In: CSV text with a header. Out: a `Trace`.
 
 Columns: `seconds` (any beginning), `workload`, `cores`; and if wanted `qos` (LS without it), `request` and `limit` in cores, `memory` in
-bytes, of which a workload's first row counts.
+bytes, of which a workload's first row counts. The table is gone through twice, row by row: when it begins is known only at its end.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import shutil
+import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from msgspec import Struct
 
@@ -19,7 +23,7 @@ from qosmanager.documents.names import is_name
 from qosmanager.documents.problem import DocumentError, Problem, printable
 from qosmanager.documents.quantities import plain
 from qosmanager.model.qos import QoS
-from qosmanager.traces.trace import Points, Span, Trace, Usage
+from qosmanager.traces.trace import Part, Span, Trace, Usage
 
 NEEDED = ("seconds", "workload", "cores")
 ALLOWED = (*NEEDED, "qos", "request", "limit", "memory")
@@ -31,45 +35,39 @@ class _Told(Struct):
     request: float | None
     limit: float | None
     memory: float | None
-    points: Points = []
+    first: float  # seconds of its rows
+    last: float
 
 
 def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
     """Read a table. Raises DocumentError with the lines that are wrong."""
     told: dict[str, _Told] = {}
-    problems: list[Problem] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            _check_header(path, rows.fieldnames)
-            for row in rows:
-                problems += _take(row, told, str(path), rows.line_num)
-                if len(problems) >= _MOST:
-                    break
+        with _rewindable(path) as file:
+            _check(path, file, told)
+            # Seconds count from the first row, wherever its own clock began.
+            first = min((each.first for each in told.values()), default=0.0)
+            span = Span(first + span.begin, span.length)
+            file.seek(0)
+            cut = _cut(file, span)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        problems.append(Problem(source=str(path), line=None, message=f"cannot be read: {reason}"))
-    if problems:
-        raise DocumentError(problems)
-    # Seconds count from the first row, wherever its own clock began.
-    first = min((each.points[0][0] for each in told.values()), default=0.0)
-    span = Span(first + span.begin, span.length)
-    cut = {name: span.cut(each.points) for name, each in told.items()}
+        raise DocumentError([Problem(source=str(path), line=None, message=f"cannot be read: {reason}")]) from None
     workloads = tuple(
         Usage(
             name=name,
             qos=each.qos,
-            points=cut[name],
+            points=cut[name].points,
             request=each.request,
             limit=each.limit,
             memory=None if each.memory is None else round(each.memory),
         )
         for name, each in sorted(told.items())
-        if cut[name]
+        if name in cut and cut[name].points
     )
     if not workloads:
         raise DocumentError([Problem(source=str(path), line=None, message="holds no row in the wanted span")])
-    last = max(each.points[-1][0] for each in told.values()) - span.begin
+    last = max(each.last for each in told.values()) - span.begin
     return Trace(
         about=f"Imported from {printable(path.name)}.",
         cpus=cpus,
@@ -77,6 +75,46 @@ def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
         duration=span.length or max(60.0, last),
         workloads=workloads,
     )
+
+
+@contextmanager
+def _rewindable(path: Path) -> Iterator[TextIO]:
+    """Open a file to be gone through twice; what comes through a pipe is put into one first."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        if file.seekable():
+            yield file
+            return
+        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.seek(0)
+            yield copy
+
+
+def _check(path: Path, file: TextIO, told: dict[str, _Told]) -> None:
+    """Go through all rows, and take in what is told of each workload. Raises DocumentError."""
+    problems: list[Problem] = []
+    rows = csv.DictReader(file)
+    _check_header(path, rows.fieldnames)
+    try:
+        for row in rows:
+            problems += _take(row, told, str(path), rows.line_num)
+            if len(problems) >= _MOST:
+                break
+    except (UnicodeDecodeError, csv.Error) as error:
+        problems.append(Problem(source=str(path), line=None, message=f"cannot be read: {error}"))
+    if problems:
+        raise DocumentError(problems)
+
+
+def _cut(file: TextIO, span: Span) -> dict[str, Part]:
+    """Return what is wanted of each workload, by its name, of rows that were checked."""
+    parts: dict[str, Part] = defaultdict(lambda: Part(span))
+    for row in csv.DictReader(file):
+        try:
+            parts[row["workload"].strip()].add(plain(row["seconds"].strip()), plain(row["cores"].strip()))
+        except (ValueError, AttributeError):
+            raise csv.Error("it was changed meanwhile") from None
+    return parts
 
 
 def _check_header(path: Path, names: object) -> None:
@@ -109,9 +147,8 @@ def _take(row: dict[str | None, Any], told: dict[str, _Told], source: str, line:
         except ValueError:
             yield Problem(source=source, line=line, path=column, value=printable(text or "nothing"), message="a number, 0 or more")
             return
-    seconds, cores = numbers["seconds"], numbers["cores"]
+    seconds = numbers["seconds"]
     assert seconds is not None
-    assert cores is not None
     if name not in told:
         text = (row.get("qos") or "LS").strip().upper()
         if text not in QoS.__members__:
@@ -122,13 +159,12 @@ def _take(row: dict[str | None, Any], told: dict[str, _Told], source: str, line:
         if request and limit and request > limit:
             yield Problem(source=source, line=line, path="request", value=f"{request:g}", message=f"at most limit, {limit:g}")
             return
-        told[name] = _Told(QoS[text], numbers["request"], numbers["limit"], numbers["memory"], [])
-    points = told[name].points
-    if points and seconds <= points[-1][0]:
-        message = f"after the row before it of {printable(name)}, {points[-1][0]:g}"
+        told[name] = _Told(QoS[text], numbers["request"], numbers["limit"], numbers["memory"], seconds, seconds)
+    elif seconds <= told[name].last:
+        message = f"after the row before it of {printable(name)}, {told[name].last:g}"
         yield Problem(source=source, line=line, path="seconds", value=f"{seconds:g}", message=message)
         return
-    points.append((seconds, cores))
+    told[name].last = seconds
 
 
 def _number(text: str) -> float:

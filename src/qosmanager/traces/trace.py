@@ -42,16 +42,29 @@ class Span(Struct, frozen=True):
 
     def cut(self, points: Points) -> Points:
         """Return rising points from the span's beginning on, one at 0 where anything is known by then; empty: nothing lies in it."""
-        kept: Points = []
+        part = Part(self)
         for time, cores in points:
-            since = time - self.begin
-            if self.length is not None and since >= self.length:
-                break
-            if since <= 0:
-                kept = [(0.0, cores)]
-            elif not kept or kept[-1][1] != cores:
-                kept.append((since, cores))
-        return kept
+            part.add(time, cores)
+        return part.points
+
+
+class Part:
+    """The `points` of a span, of rising ones that come one by one: no more than those is kept."""
+
+    def __init__(self, span: Span) -> None:
+        self.points: Points = []
+        self._span = span
+
+    def add(self, time: float, cores: float) -> None:
+        """Take the next one."""
+        span, points = self._span, self.points
+        since = time - span.begin
+        if span.length is not None and since >= span.length:
+            return
+        if since <= 0:
+            points[:] = [(0.0, cores)]
+        elif not points or points[-1][1] != cores:
+            points.append((since, cores))
 
 
 def shared(points: Points, pods: int) -> Points:

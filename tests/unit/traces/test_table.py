@@ -1,3 +1,7 @@
+import os
+import threading
+import tracemalloc
+
 import pytest
 
 from qosmanager.documents.problem import DocumentError
@@ -32,6 +36,32 @@ def test_a_span_is_cut_out(tmp_path):
     found = read(table(tmp_path, "seconds,workload,cores\n5,a,1\n65,a,2\n125,a,3\n"), 8, 1, Span(30.0, 60.0))
     assert found.workloads[0].points == [(0.0, 1.0), (30.0, 2.0)]
     assert found.duration == 60.0
+
+
+def test_a_table_may_come_through_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("seconds,workload,cores\n5,a,1\n65,a,2\n",))
+    writer.start()
+    found = read(pipe, 8, 1, Span())
+    writer.join()
+    assert found.workloads[0].points == [(0.0, 1.0), (60.0, 2.0)]
+
+
+def test_of_a_long_table_only_what_is_wanted_is_kept(tmp_path):
+    path = tmp_path / "usage.csv"
+    with path.open("w") as file:
+        file.write("seconds,workload,cores\n")
+        file.writelines(f"{second},a,{second % 7}\n" for second in range(4_000))
+    tracemalloc.start()
+    try:
+        found = read(path, 8, 1, Span(3_500.0, 100.0))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.workloads[0].points[:2] == [(0.0, 0.0), (1.0, 1.0)]  # 3500 is a multiple of 7
+    assert len(found.workloads[0].points) == 100
+    assert most < 200_000  # bytes; all rows as numbers are 450,000
 
 
 @pytest.mark.parametrize(
