@@ -18,7 +18,7 @@ from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
 from qosmanager.model.workload import CgroupFile
 
 ROOT = Path("/sys/fs/cgroup")
-_NAMES = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "unified")
+_NAMES = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio", "unified")
 BUSY = "import time\nwhile True: pass"
 # How many times slower than usual everything goes here (an emulated machine); bounds that wait for something are that much longer.
 SLOWNESS = float(os.environ.get("QOSM_SLOWNESS", "1"))
@@ -59,7 +59,9 @@ class RealGroups:
             # v2 gives a group's files to its parent to enable; only groups without processes of their own can.
             above = self.kernel.directory("cpu", os.path.dirname(group))
             there = set(Path(above, "cgroup.controllers").read_text().split())
-            Path(above, "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in ("cpu", "cpuset", "memory") if name in there))
+            Path(above, "cgroup.subtree_control").write_text(
+                " ".join(f"+{name}" for name in ("cpu", "cpuset", "memory", "io") if name in there)
+            )
         if self.kernel.version("cpuset") == 1:
             above = os.path.dirname(group)
             for file in ("cpuset.cpus", "cpuset.mems"):

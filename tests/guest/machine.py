@@ -34,6 +34,7 @@ REASON = HOME / "why-not"
 QEMU = "qemu-system-x86_64"
 USER_MODE_LINUX = HOME / "linux.uml"
 BUSYBOX = Path("/bin/busybox")
+DISK = 256 << 20  # bytes
 # What the standard library has and no test needs.
 LEAVE_OUT = frozenset(
     [
@@ -113,16 +114,18 @@ def boot_user_mode(tests: list[str], environment: dict[str, str], log: Path, sec
 
 
 class _Ports(NamedTuple):
-    """Where the guest's console and results go."""
+    """Where the guest's console and results go, and its disk, which is empty."""
 
     console: BinaryIO
     results: BinaryIO
+    disk: BinaryIO
 
 
 def _qemu(accelerator: str, image: Path, ports: _Ports) -> list[str]:
     return [
         *(QEMU, "-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", "1024", "-display", "none"),
         *("-no-reboot", "-nic", "none", "-serial", f"file:{ports.console.name}", "-serial", f"file:{ports.results.name}"),
+        *("-drive", f"file={ports.disk.name},if=none,id=disk,format=raw", "-device", "nvme,serial=disk,drive=disk"),
         *("-kernel", str(KERNEL), "-initrd", str(image), "-append", "console=ttyS0 quiet panic=-1 psi=1"),
     ]
 
@@ -135,12 +138,13 @@ def _user_mode(image: Path, ports: _Ports) -> list[str]:
 
 
 def _run(command: Callable[[Path, _Ports], list[str]], project: bytes, log: Path, seconds: float) -> Iterator[dict[str, str]]:
-    image, results = log.with_suffix(".cpio"), log.with_suffix(".results")
+    image, results, disk = log.with_suffix(".cpio"), log.with_suffix(".results"), log.with_suffix(".disk")
     image.write_bytes(_base() + project)
     quiet = subprocess.DEVNULL
-    with log.open("wb") as console, results.open("wb") as port, results.open() as lines:
-        ports = _Ports(console, port)
-        passed = [each.fileno() for each in ports]
+    with log.open("wb") as console, results.open("wb") as port, results.open() as lines, disk.open("wb") as platter:
+        platter.truncate(DISK)
+        ports = _Ports(console, port, platter)
+        passed = [console.fileno(), port.fileno()]
         environment = {**os.environ, "TMPDIR": str(log.parent)}
         words = command(image, ports)
         machine = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=passed, env=environment, start_new_session=True)
@@ -148,6 +152,7 @@ def _run(command: Callable[[Path, _Ports], list[str]], project: bytes, log: Path
             yield from _results(lines, machine, time.monotonic() + seconds)
         finally:
             image.unlink()
+            disk.unlink()
             with contextlib.suppress(ProcessLookupError):
                 # User-mode Linux is many processes, all in the session of the first.
                 os.killpg(machine.pid, signal.SIGKILL)

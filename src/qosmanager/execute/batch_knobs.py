@@ -5,6 +5,7 @@ In: what is to stand, which group it is. Out: receipts, and how each knob stands
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -20,7 +21,6 @@ from qosmanager.execute.dialect import (
     SMALLEST_WEIGHT,
     UNBOUNDED_IO,
     WEIGHT_NAMES,
-    UnreadableError,
     idle_file,
     io_file,
     io_limits,
@@ -29,6 +29,7 @@ from qosmanager.execute.dialect import (
     weight_file,
 )
 from qosmanager.execute.family import Family, Hands, Wish
+from qosmanager.execute.tree import below
 from qosmanager.execute.writing import Trouble, read
 from qosmanager.model.actions import Knob, KnobState, Receipt, Result, Standing
 from qosmanager.model.workload import CgroupFile, Placement
@@ -36,6 +37,9 @@ from qosmanager.model.workload import CgroupFile, Placement
 CPU, MEMORY, IO_WEIGHT, IO_LIMIT, SYSTEM = "BE CPU weight", "BE memory.high", "BE I/O weight", "BE I/O limit", "system weight"
 _LOOK = 10.0  # seconds
 _SMALLEST_IO_WEIGHT = "1"
+_V1_LIMITS = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
+_NOT_ZERO = re.compile("[1-9]")
+_LEAST_PART = 65536  # bytes/s
 _SYSTEM_GROUPS = ("system.slice", "system.slice/kubelet.service")
 _NO_PARENT = "BE has no group of its own that holds nothing else"
 
@@ -178,31 +182,34 @@ class BatchKnobs:
             return Knob(IO_LIMIT, KnobState.IMPOSSIBLE, "no I/O controller" if version is None else _NO_PARENT)
         if limit is None:
             return Knob(IO_LIMIT, KnobState.WAITING, "I/O is below level HIGH")
-        wishes = [wish for device in self._devices(version, parent) for wish in self._limited(version, parent, device, limit)]
+        wishes = list(self._shared(parent, limit) if version == 1 else self._held(parent, limit))
         if not wishes:
             return Knob(IO_LIMIT, KnobState.WAITING, "BE has used no disk")
         return Family(wishes=tuple(wishes))
 
-    def _devices(self, version: int, group: str) -> list[str]:
-        """Return the disks that a group has used, by their numbers."""
-        name = "io.stat" if version == 2 else "blkio.throttle.io_service_bytes_recursive"
-        lines = read_any(self._hands, io_file(group, name)).splitlines()
-        return sorted({first for line in lines if ":" in (first := line.partition(" ")[0])})
+    def _shared(self, parent: str, limit: int) -> Iterator[Wish]:
+        """v1: a group's limit does not hold the groups below it, so each that has used a disk gets an equal part."""
+        groups = (parent, *below(self._kernel, "blkio", parent))
+        used = {group: devices for group in groups if (devices := self._devices(group, "blkio.throttle.io_service_bytes"))}
+        part = max(_LEAST_PART, limit // max(1, len(used)))
+        for group, devices in used.items():
+            for file in (io_file(group, name, device) for device in devices for name in _V1_LIMITS):
+                own = int(self._original(file, "0"))
+                yield Wish(file, str(min(own, part) if own else part))
 
-    def _limited(self, version: int, group: str, device: str, limit: int) -> Iterator[Wish]:
-        """What holds a device, in both directions; never looser than what somebody else has set."""
-        if version == 1:
-            for name in ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"):
-                own = int(self._original(io_file(group, name, device), "0"))
-                yield Wish(io_file(group, name, device), str(min(own, limit) if own else limit))
-            return
-        file = io_file(group, "io.max", device)
-        try:
-            own_limits = io_limits(file, self._original(file, UNBOUNDED_IO))
-        except UnreadableError:
-            return
-        held = {name: min(value, float(limit)) if name.endswith("bps") else value for name, value in own_limits.items()}
-        yield Wish(file, io_limits_text(held))
+    def _held(self, parent: str, limit: int) -> Iterator[Wish]:
+        """v2: one limit for all below, each disk in both directions; never looser than what somebody else has set."""
+        for device in self._devices(parent, "io.stat"):
+            file = io_file(parent, "io.max", device)
+            own = io_limits(file, self._original(file, UNBOUNDED_IO))
+            held = {name: min(value, float(limit)) if name.endswith("bps") else value for name, value in own.items()}
+            yield Wish(file, io_limits_text(held))
+
+    def _devices(self, group: str, name: str) -> list[str]:
+        """Return the disks that a group has used, by their numbers."""
+        lines = (line.partition(" ") for line in read_any(self._hands, io_file(group, name)).splitlines())
+        # A disk that only groups below have used is there too, with zeros.
+        return sorted({first for first, _, counts in lines if ":" in first and _NOT_ZERO.search(counts)})
 
     def _original(self, file: CgroupFile, otherwise: str) -> str:
         entry = self._hands.ledger.entries.get(file)

@@ -155,7 +155,7 @@ def test_the_io_limit_holds_each_disk_that_be_uses_and_goes_back(tmp_path, layou
     bench.standing = Standing(be_io_weight=True, be_io_limit=1 << 20)
     bench.cycle()
     assert knob(bench, batch_knobs.IO_LIMIT).state is KnobState.WAITING
-    stat = "blkio.throttle.io_service_bytes_recursive" if layout == "v1" else "io.stat"
+    stat = "blkio.throttle.io_service_bytes" if layout == "v1" else "io.stat"
     bench.tree.put(CgroupFile("blkio", "be", stat), DISK_STAT[layout])
     for _ in range(11):
         bench.cycle()
@@ -165,6 +165,23 @@ def test_the_io_limit_holds_each_disk_that_be_uses_and_goes_back(tmp_path, layou
     bench.standing = Standing()
     bench.cycle()
     assert [bench.tree.read(CgroupFile("blkio", "be", name)) for name in names] == [free] * len(names)
+
+
+def test_on_v1_each_group_that_uses_a_disk_gets_its_part(tmp_path):
+    bench = bench_on(tmp_path, "v1")
+    for group in ("be/one", "be/two", "be/two/deep", "be/quiet"):
+        bench.tree.add(group)
+    for group in ("be/one", "be/two/deep"):
+        bench.tree.put(CgroupFile("blkio", group, "blkio.throttle.io_service_bytes"), DISK_STAT["v1"])
+    bench.standing = Standing(be_io_weight=True, be_io_limit=1 << 20)
+    bench.cycle()
+    held = {
+        group: bench.tree.read(CgroupFile("blkio", group, "blkio.throttle.write_bps_device"))
+        for group in ("be", "be/one", "be/two", "be/two/deep")
+    }
+    assert held == {"be": "", "be/one": "254:0 524288", "be/two": "", "be/two/deep": "254:0 524288"}
+    bench.executor.restore_all()
+    assert bench.tree.read(CgroupFile("blkio", "be/one", "blkio.throttle.write_bps_device")) == ""
 
 
 def test_an_io_limit_of_somebody_elses_is_never_loosened(tmp_path):
