@@ -32,6 +32,7 @@ class StallAlarm:
         self._why_deaf = ""
         self._interval = 0.1
         self._next = 0.0
+        self._turn = False
         self._has_triggers = True  # until the kernel refuses one
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = select.poll()
@@ -98,12 +99,15 @@ class StallAlarm:
     def _look(self, now: float) -> Jump | None:
         """Look at all that the kernel does not watch for us."""
         self._next = now + self._interval
+        self._turn = not self._turn
         began = time.thread_time()
         jumped: dict[str, Ear] = {}
         ended: list[str] = []
+        turn = self._turn
         for key, ear in self._ears.items():
-            # What was looked at a moment ago, in `watch`, has its turn the next time.
-            if ear.trigger >= 0 or now - ear.looked < self._interval / 2:
+            turn = not turn
+            # Those at rest take turns, half of them in each look.
+            if ear.trigger >= 0 or (turn and ear.rests) or now - ear.looked < self._interval / 2:
                 continue
             try:
                 if ear.look(now):

@@ -23,7 +23,22 @@ class Ear:
     (`age`, seconds), and the counters that were read then: CPU seconds `used_before` (None: not read) and `stalled_before`."""
 
     __slots__ = (
-        *("_idle", "_pressure", "_stalled", "_usage", "_use", "_used", "_used_at", "age", "cores", "group", "jumped", "looked", "path"),
+        *(
+            "_idle",
+            "_mark",
+            "_pressure",
+            "_stalled",
+            "_usage",
+            "_use",
+            "_used",
+            "_used_at",
+            "age",
+            "cores",
+            "group",
+            "jumped",
+            "looked",
+            "path",
+        ),
         *("share", "stall", "stalled_before", "trigger", "used_before", "usual"),
     )
 
@@ -45,11 +60,12 @@ class Ear:
         self._used_at = 0.0
         self._use = 0.0
         self._idle = 0
+        self._mark = b""
         self._pressure = self._usage = -1
         try:
             self._pressure = os.open(self.path, _FLAGS)
             self._usage = os.open(_usage_path(hierarchies, group), _FLAGS)
-            self._stalled = self._read_stalled()
+            self._stalled = self._stalled_by(os.pread(self._pressure, _LINE, 0))
         except (OSError, ValueError):
             self.close()
             raise
@@ -57,7 +73,14 @@ class Ear:
 
     def look(self, now: float) -> bool:
         """Read, learn, and tell whether this is out of the habit. Raises OSError (ENODEV: the group has ended), ValueError."""
-        stalled = self._read_stalled()
+        line = os.pread(self._pressure, _LINE, 0)
+        if self.rests and self._mark in line and self._idle < _IDLE_TURNS:
+            # As nearly always, of nearly all: it has not waited, so whatever it uses is no matter.
+            self._idle += 1
+            self.age, self.looked, self.used_before = now - self.looked, now, None
+            self.share, self.stalled_before = 0.0, self._stalled
+            return False
+        stalled = self._stalled_by(line)
         self.age, self.looked = now - self.looked, now
         self.stalled_before, self._stalled = self._stalled, stalled
         if self.age <= 0:
@@ -65,9 +88,7 @@ class Ear:
         self.share = share = min(1.0, max(0.0, (stalled - self.stalled_before) / self.age))
         self.usual = self.stall.level
         jumps = stall_jumps(self.stall, share)
-        # Most services wait for nothing, and use nothing, most of the time.
-        if share or self.stall.level > 1e-4 or not self.stall.is_known:
-            self.stall = self.stall.after(share, self.age)
+        self.stall = self.stall.after(share, self.age)
         self.used_before = None
         self._idle += 1
         if share or self._use >= _LEAST_USE or self._idle >= _IDLE_TURNS:
@@ -89,6 +110,11 @@ class Ear:
         jumps = demand_jumps(self.cores, wanted, share)
         self.cores = self.cores.after(wanted, since)
         return jumps
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has used next to nothing of late, and waited for nothing."""
+        return self._use < _LEAST_USE and self.stall.level < 1e-3 and self.stall.is_known
 
     def is_quiet(self, now: float) -> bool:
         """Tell whether it may be left to the kernel: a window that is out of its habit is one that stalls at all."""
@@ -119,10 +145,12 @@ class Ear:
                 os.close(descriptor)
         self._pressure = self._usage = -1
 
-    def _read_stalled(self) -> float:
-        """Return the seconds in which some task has waited since some beginning."""
-        line = os.pread(self._pressure, _LINE, 0)
-        return int(line[line.index(b"total=") + 6 :].split(b"\n", 1)[0]) / 1e6
+    def _stalled_by(self, line: bytes) -> float:
+        """Return the seconds in which some task has waited since some beginning, and remember how they are written."""
+        begin = line.index(b"total=")
+        mark, _, _ = line[begin:].partition(b"\n")
+        self._mark = mark + b"\n"
+        return int(mark[6:]) / 1e6
 
     def _read_used(self) -> float:
         """Return the CPU seconds used since some beginning."""
