@@ -32,6 +32,8 @@ def obstacle() -> str | None:
     trial = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, text=True, check=False)
     if trial.returncode != 0:
         return f"no containers: {trial.stderr.strip()}"
+    if not (real_groups.ROOT / "cpu" / "cgroup.procs").exists():
+        return f"no containers: kubelet's stand-in writes files of cgroup v1, and {real_groups.ROOT}/cpu is none"
     return None if _can_kill() else "no containers: no cgroup v2 hierarchy with cgroup.kill (Linux 5.14), alone or beside v1"
 
 
