@@ -103,12 +103,16 @@ def _copy(tree: Path) -> None:
     wanted = {path.lstrip("/") for path in listed.stdout.splitlines() if os.path.islink(path) or os.path.isfile(path)}
     wanted = {path for path in wanted if not path.startswith(("usr/share/doc/", "usr/share/man/", "usr/share/locale/"))}
     wanted |= {"etc/passwd", "etc/group"}
-    pack = subprocess.Popen(["tar", "-C", "/", "-cf", "-", "-T", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    unpack = subprocess.Popen(["tar", "-C", str(tree), "--keep-directory-symlink", "-xf", "-"], stdin=pack.stdout)
-    pack.stdin.write("\n".join(sorted(wanted - {"bin", "lib", "lib64", "sbin"})).encode())
-    pack.stdin.close()
-    if pack.wait() or unpack.wait():
-        raise NoImageError("tar failed")
+    packing = ["tar", "-C", "/", "-cf", "-", "-T", "-"]
+    unpacking = ["tar", "-C", str(tree), "--keep-directory-symlink", "-xf", "-"]
+    with (
+        subprocess.Popen(packing, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pack,
+        subprocess.Popen(unpacking, stdin=pack.stdout) as unpack,
+    ):
+        pack.stdin.write("\n".join(sorted(wanted - {"bin", "lib", "lib64", "sbin"})).encode())
+        pack.stdin.close()
+        if pack.wait() or unpack.wait():
+            raise NoImageError("tar failed")
     for name in ("proc", "sys", "dev", "tmp", "run", "root", "etc/ssl/certs"):
         (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "tmp").chmod(0o1777)

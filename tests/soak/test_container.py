@@ -160,7 +160,9 @@ def limited(groups, tmp_path):
         f"- {{name: job, qos: BE, cgroup: {groups.top}/be, priority: 3000}}\n"
     )
     groups.start("api", "sleep", "300")
-    return [groups.start("be", "/usr/bin/python3", "-c", f"import os; os.setuid({user}); exec({BUSY!r})", "x").pid for user in (0, NOBODY)]
+    # By exec: a process that only changes its user is undumpable, and its files in /proc stay root's.
+    command = "import os; os.setuid({}); os.execv('/usr/bin/python3', ['python3', '-c', {!r}])"
+    return [groups.start("be", "/usr/bin/python3", "-c", command.format(user, BUSY)).pid for user in (0, NOBODY)]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,9 @@ def test_panels_do_not_lie_on_each_other_and_fit_the_page():
 
 
 def test_prometheus_understands_alerts_and_panels(tmp_path):
-    rules = [{"record": f"panel:{panel['id']}:{target['refId']}", "expr": target["expr"]} for panel in PANELS for target in panel["targets"]]
+    rules = [
+        {"record": f"panel:{panel['id']}:{target['refId']}", "expr": target["expr"]} for panel in PANELS for target in panel["targets"]
+    ]
     path = tmp_path / "panels.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     done = subprocess.run([tool("promtool"), "check", "rules", str(RULES), str(path)], capture_output=True, text=True, check=False)
