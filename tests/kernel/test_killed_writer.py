@@ -38,7 +38,7 @@ lock = NodeLock(state)
 kernel = Hierarchies.probe(pathlib.Path("/sys/fs/cgroup"))
 executor = ResourceExecutor(kernel, FileJournal(state), ProcScores(), LinuxBoot())
 executor.adopt()
-pods = {"default/api": Workload(name="api", qos=QoS.LS, cgroup=f"{top}/api"),
+pods = {"default/api": Workload(name="api", qos=QoS.LS, cgroup=f"{top}/api", cpu_request=2.0, memory_request=1 << 20),
         "default/job": Workload(name="job", qos=QoS.BE, cgroup=f"{top}/be/job")}
 placement = Placement(workloads=pods, be_parent=f"{top}/be")
 said = dict(plugin=Plugin.CPU_SUPPRESS, reason="")
@@ -50,7 +50,10 @@ script = [
 ]
 print("ready", flush=True)
 for number, actions in enumerate(itertools.cycle(script)):
-    plan = Plan(actions=actions, standing=Standing(be_weight=number % 3 > 0, oom_score_adj=900 if number % 2 else 800))
+    high = [None, 64 << 20][number % 2]
+    isolation = dict(be_idle=number % 3 == 2, services=number % 4 > 0, memory_low=number % 4 > 1, be_memory_high=high)
+    standing = Standing(be_weight=number % 3 == 1, oom_score_adj=900 if number % 2 else 800, **isolation)
+    plan = Plan(actions=actions, standing=standing)
     executor.apply(plan, placement, Snapshot(node=Node(cpus=2.0)), 6.0 * number)
 """
 
@@ -76,6 +79,7 @@ def groups():
 def contents(groups, names, pid):
     version = groups.kernel.version("cpu")
     files = ("cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpu.shares") if version == 1 else ("cpu.max", "cpu.max.burst", "cpu.weight")
+    files = (*files, "cpu.idle") if groups.kernel.version("memory") != 2 else (*files, "cpu.idle", "memory.high", "memory.low")
     # v2 takes no empty set back while tasks run in the group, but every CPU, which means the same.
     cpus = "cpuset.cpus" if groups.kernel.version("cpuset") == 1 else "cpuset.cpus.effective"
     files = files if groups.kernel.version("cpuset") is None else (*files, cpus)
