@@ -82,11 +82,16 @@ class Joined:
         if self._telling is not None:
             self._telling.rejected(problems)
 
-    def leave(self) -> None:
-        """Everything of this agent is undone: take back what it has published."""
-        if self._telling is not None:
-            self._desk.writer.stop()
-            self._desk.writer.leave()
+    def leave(self, on_stop: str) -> None:
+        """The agent ends, as --on-stop says: take back what it has published, or offer nothing until the next one comes."""
+        if self._telling is None:
+            return
+        writer = self._desk.writer
+        writer.stop()
+        if on_stop == "restore":
+            writer.withdraw()
+        else:
+            writer.rest()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -122,7 +127,13 @@ class Joined:
         heard = self._cluster.heard()
         age = round(self._cluster.age(), 1)
         return ClusterView(
-            node_name=self.node_name, origin=heard.origin, age=age, pods=len(heard.pods), problems=tuple(map(plain, self._cluster.problems))
+            node_name=self.node_name,
+            origin=heard.origin,
+            age=age,
+            pods=len(heard.pods),
+            evicted=self._desk.memory.evicted_lately(),
+            events_dropped=self._events.dropped,
+            problems=tuple(map(plain, self._cluster.problems)),
         )
 
 

@@ -223,8 +223,8 @@ def serve(options: Options, stack: ExitStack) -> None:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
         all_well = leave(hands.actuator, options.on_stop, state)
-        if cluster is not None and options.on_stop == "restore":
-            cluster.leave()
+        if cluster is not None:
+            cluster.leave(options.on_stop)
     if not all_well:
         raise CannotRunError("not everything could be put back; the log names the files, `qosmanager restore` tries again", code=1)
 

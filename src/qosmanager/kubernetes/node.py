@@ -132,10 +132,17 @@ class NodeWriter:
             self._status.written(record, now)
         return _LOOK
 
-    def leave(self) -> None:
+    def withdraw(self) -> None:
         """Take the batch resources back and leave the last words, once everything is restored; tries once."""
+        self._leave(WITHDRAWN)
+
+    def rest(self) -> None:
+        """Offer nothing while nobody watches over it, and leave the last words; the next agent goes on. Tries once."""
+        self._leave(Batch(0, 0).as_status())
+
+    def _leave(self, amounts: dict[str, Any]) -> None:
         if not isinstance(self._batch, Unpublished):
-            self._patch(f"{self._path}/status", WITHDRAWN, Right("patch", "nodes/status"))
+            self._patch(f"{self._path}/status", amounts, Right("patch", "nodes/status"))
         self._patch(self._path, _annotated(self._status.last_words(self._clock.wall())), Right("patch", "nodes"))
 
     def _patch(self, path: str, patch: dict[str, Any], right: Right) -> bool:

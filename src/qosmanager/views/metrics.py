@@ -340,6 +340,9 @@ def _shadow(shadow: ShadowView) -> Iterator[Metric]:
     yield from _gauge("shadow_differs", "1 while the other configuration decides otherwise.", bool(shadow.differences))
     yield from _gauge("shadow_failed", "1 when the other configuration is not decided any more.", bool(shadow.failure))
     for name, help_, value in (
+    help_ = "Evictions by the API server in the last hour; evictionBudget bounds them."
+    yield from _gauge("cluster_evictions_last_hour", help_, cluster.evicted)
+    yield _counter("cluster_events_dropped", "Events that the API server could not be told.", (), [((), cluster.events_dropped)])
         ("shadow_cycles", "Cycles that the other configuration was decided in.", shadow.cycles),
         ("shadow_differing_cycles", "Cycles in which the other configuration decided otherwise.", shadow.differing),
         ("shadow_suppress", "Times the other configuration would have set the CPU limit of BE.", shadow.limits),

@@ -217,11 +217,24 @@ def test_a_kubelet_that_makes_its_node_anew_gets_them_again(publishing):
 def test_when_the_agent_is_taken_away_so_is_what_it_offered_and_whom_it_remembers_stays(publishing):
     publishing.memory.remember_leak(LEAK)
     publishing.look(at_level(Level.MEDIUM))
-    publishing.writer.leave()
+    publishing.writer.withdraw()
     assert publishing.allocatable == {}
     assert "kubernetes.io/batch-memory" not in publishing.node["status"]["capacity"]
     assert publishing.status["agent"] == "stopped"
     assert [leak["uid"] for leak in publishing.status["leaking"]] == ["uid-of-rec"]
+
+
+def test_while_the_agent_is_away_nothing_is_offered(publishing):
+    publishing.look(at_level(Level.MEDIUM))
+    publishing.writer.rest()
+    assert publishing.allocatable == {"batch-cpu": "0", "batch-memory": "0"}
+    assert publishing.status["agent"] == "stopped"
+
+
+def test_who_publishes_nothing_takes_nothing_back(desk, server):
+    desk.look(at_level(Level.MEDIUM))
+    desk.writer.withdraw()
+    assert server.asked("PATCH", "/status") == []
 
 
 def test_a_missing_permission_is_said_once_and_tried_again_after_ten_minutes(desk, server, caplog):
