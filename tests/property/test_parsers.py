@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers import Parsers
@@ -15,6 +15,7 @@ from parsers import Parsers
 _PLACE = tempfile.TemporaryDirectory()
 PARSERS = Parsers(Path(_PLACE.name)).all
 MIB = 1 << 20
+EXAMPLES = 200  # at least, for each parser: some 40 seconds for all of them on a machine with nothing else to do
 HANG = 20  # seconds: a mebibyte takes some; with quadratic time it would take hours
 PIECES = st.sampled_from(
     [b"-", b"0", b"9" * 400, b"1e999", b"nan", b"inf", b"\0", b"\xff", b"\n", b" ", b":", b'"', b"[" * 3000, b"{", b"\\"]
@@ -37,6 +38,7 @@ def test_the_seed_is_understood(parser):
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+@settings(max_examples=max(EXAMPLES, settings().max_examples))
 @given(data=st.data())
 def test_damaged_texts(parser, data):
     parser.check(data.draw(damaged(parser.seed.encode()) | st.binary(max_size=60)))
