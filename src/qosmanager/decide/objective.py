@@ -19,6 +19,7 @@ from qosmanager.model.assessment import Suffering, Wellbeing
 from qosmanager.model.census import is_above, is_at_least
 from qosmanager.model.qos import Plugin
 from qosmanager.model.state import Objective
+from qosmanager.views.fare import suffering_words
 
 _PLUGIN = Plugin.CPU_SUPPRESS
 _DEEPEST, _SHALLOWEST = 0.3, 0.9  # what a fall leaves at least and at most of what BE had
@@ -69,7 +70,7 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
     if bound is not None and (fitted := _fit(facts, draft, bound)) is not None:
         return fitted
     if worst is not None and not is_borne(facts, draft.state.objective, worst):
-        return Aim(draft.state.be_limit, f"{_words(worst)}; BE stays"), draft
+        return Aim(draft.state.be_limit, f"{suffering_words(worst)}; BE stays"), draft
     return _rise(facts, draft, wellbeing, bound)
 
 
@@ -124,8 +125,7 @@ def _has_shown(facts: Facts, draft: Draft) -> bool:
 def _tell_elsewhere(wellbeing: Wellbeing, draft: Draft) -> Draft:
     for each in wellbeing.suffering:
         if each.elsewhere:
-            reason = f"{_words(each)}, but BE is not the cause: {each.elsewhere}"
-            draft = draft.refuse(_PLUGIN, "slow-elsewhere", reason, each.pod)
+            draft = draft.refuse(_PLUGIN, "slow-elsewhere", suffering_words(each), each.pod)
     return draft
 
 
@@ -172,7 +172,7 @@ def _fall_for(facts: Facts, draft: Draft, worst: Suffering, bound: Bound | None)
     least = facts.settings.cpu_suppress.min_cores
     fallen = max(least, had * share) if bound is None else max(least, min(had * share, bound.target))
     if not is_above(limit, fallen) or (limit < math.inf and not is_at_least(limit - fallen, DEAD_BAND * limit)):
-        return Aim(state.be_limit, f"{_words(worst)}; BE stays"), draft
+        return Aim(state.be_limit, f"{suffering_words(worst)}; BE stays"), draft
     draft = _fell(facts, draft)
     relapses = draft.state.objective.relapses
     draft = _recall(
@@ -183,7 +183,7 @@ def _fall_for(facts: Facts, draft: Draft, worst: Suffering, bound: Bound | None)
     )
     from_what = f"min(limit {limit:.4g}, BE usage {be_use(facts, draft):.4g})" if limit < math.inf else f"BE usage {had:.4g}"
     held = f", at most {bound.target:.4g} ({bound.words})" if bound is not None else ""
-    reason = f"{_words(worst)}: {from_what} x {share:.2f}{held}, at least {least:g}: falls to {fallen:.4g}"
+    reason = f"{suffering_words(worst)}: {from_what} x {share:.2f}{held}, at least {least:g}: falls to {fallen:.4g}"
     return Aim(fallen, reason), draft
 
 
@@ -272,10 +272,3 @@ def _is_held(facts: Facts, draft: Draft) -> tuple[bool, Draft]:
     # A turn is a minute from the one before it; after a relapse the limit goes on only when its first step has held for a minute too.
     turned = bool(last_minute(facts, state)) and (state.last_move < 0 or known.relapses >= _WARY)
     return turned or not facts.has_held(known.fell, rest), draft
-
-
-def _words(each: Suffering) -> str:
-    """Say by what a pod suffers."""
-    if each.measure == "p99":
-        return f"{each.pod} has p99 {each.value * 1000:.4g} ms, {each.severity:.0%} above its SLO {each.bound * 1000:.4g} ms"
-    return f"{each.pod} waits {each.value:.0%} of its running time, it bears {each.bound:.0%}"

@@ -83,7 +83,7 @@ def _slow_services(live: Live) -> Trouble:
 def _why_slow(live: Live, slow: list[PodView], checks: list[Check]) -> tuple[str, tuple[str, ...]]:
     """Ask the questions in their order; return the answer at which they end, and what to change."""
     status, settings = live.status, live.status.settings
-    score, medium = status.assessment.cpu.score, settings.cpu_pressure.medium
+    score, medium = (status.assessment.cpu_without_be or status.assessment.cpu).score, settings.cpu_pressure.medium
     checks.append(Check(question=f"is the CPU under pressure ({medium:g} or more)?", found=f"score {score:.1f}"))
     if score < medium:
         withheld = [pod.key for pod in slow if _is_held_back(pod)]

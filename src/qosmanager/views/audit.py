@@ -125,7 +125,7 @@ class Trail:
 
     def _line(self, action: Evict, record: CycleRecord) -> AuditLine:
         assessment = record.assessment
-        pressure = assessment.memory if action.plugin is Plugin.MEMORY_EVICT else assessment.cpu
+        pressure = assessment.memory if action.plugin is Plugin.MEMORY_EVICT else assessment.deciding
         pod = next((pod for pod in record.snapshot.pods if pod.key == action.pod), None)
         return AuditLine(
             node=self._node,

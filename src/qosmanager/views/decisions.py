@@ -131,7 +131,7 @@ class Decisions:
     def _changes(self, record: CycleRecord) -> None:
         level = record.assessment.effective_level
         if level is not self._level and record.snapshot.node.cpu_usage is not None:
-            cpu = record.assessment.cpu
+            cpu = record.assessment.deciding
             terms = ", ".join(f"{factor.name} {factor.points:.1f}" for factor in cpu.factors if factor.points is not None)
             before = f"from {self._level.value} " if self._level else ""
             self._happened(record, "level", "node", f"{before}to {level.value}: CPU score {cpu.score:.1f} ({terms})")

@@ -13,6 +13,7 @@ from qosmanager.model.actions import Refusal
 from qosmanager.model.qos import Plugin
 from qosmanager.views.audit import AuditLine
 from qosmanager.views.decisions import Entry
+from qosmanager.views.fare import leak_words, wellbeing_lines
 from qosmanager.views.judgement import AssessmentView, PressureView
 from qosmanager.views.prose import readings, wrapped
 from qosmanager.views.why_not import Reason
@@ -86,14 +87,23 @@ def _lines(run: list[Entry]) -> Iterator[str]:
 
 def _judged(terms: AssessmentView, *, of_memory: bool) -> Iterator[str]:
     name, pressure = ("memory", terms.memory) if of_memory else ("CPU", terms.cpu)
+    if not of_memory and terms.cpu_without_be is not None:
+        name, pressure = "CPU without BE", terms.cpu_without_be
     yield _line("score", _score(name, pressure))
     for factor, term in pressure.terms.items():
         points = f"{term.points:.1f} of {term.cap:g}" if term.points is not None else "left out"
         known = readings(term.inputs, term.note)
         yield _line("", f"  {factor} {points}" + (f": {known}" if known else ""))
     matrix = f"matrix {terms.matrix['priority']} ({terms.matrix['action']})"
-    yield _line("level", f"{terms.effective_level}; the score's {terms.cpu.level}, {matrix}: {terms.raw_level} at this moment")
+    yield _line(
+        "level",
+        f"{terms.effective_level}; the score's {(terms.cpu_without_be or terms.cpu).level}, {matrix}: {terms.raw_level} at this moment",
+    )
     yield _line("SLO", terms.slo + _by(terms.slo_violated_by))
+    for line in wellbeing_lines(terms.wellbeing):
+        yield _line("LS pods", line)
+    for leak in terms.leaks if of_memory else ():
+        yield _line("leak", f"{leak.pod} is {leak_words(leak)}")
     if terms.oom_reasons:
         yield _line("OOM risk", "; ".join(terms.oom_reasons))
 

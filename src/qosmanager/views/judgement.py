@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from qosmanager.model.assessment import Assessment, MatrixInputs, Pressure
+from qosmanager.model.assessment import Assessment, Leak, MatrixInputs, Pressure, Wellbeing
 from qosmanager.views.figures import rounded
 
 
@@ -47,6 +47,9 @@ class AssessmentView(Struct, frozen=True, kw_only=True):
     latency_rising: tuple[str, ...]
     oom_reasons: tuple[str, ...]
     oom_forecast: float | None
+    cpu_without_be: PressureView | None = None  # what decides where BE makes way (strategies usage and slo); null: `cpu` does
+    wellbeing: Wellbeing | None = None  # how the LS pods fare (strategy slo): p99 in seconds, stall as a share of the running time
+    leaks: tuple[Leak, ...] = ()  # bytes/min, seconds
 
 
 def assessment_view(assessment: Assessment, held: float | None) -> AssessmentView:
@@ -65,6 +68,9 @@ def assessment_view(assessment: Assessment, held: float | None) -> AssessmentVie
         latency_rising=assessment.latency_rising,
         oom_reasons=assessment.oom.reasons,
         oom_forecast=rounded(assessment.oom.forecast),
+        cpu_without_be=None if assessment.guard is None else _pressure(assessment.guard),
+        wellbeing=assessment.wellbeing,
+        leaks=assessment.leaks,
     )
 
 

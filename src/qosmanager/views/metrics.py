@@ -114,6 +114,7 @@ class Metrics(Collector):
         yield from families
         if record is not None:
             yield from _scores(record.assessment)
+            yield from _fare(record)
             yield from _best_effort(record.state, record.snapshot.pods)
             yield from _node(record.snapshot.node)
             yield from _pods(record)
@@ -245,6 +246,46 @@ def _scores(assessment: Assessment) -> Iterator[Metric]:
         slo.add_metric([state.value], float(state is assessment.slo))
     yield slo
     yield from _gauge("oom_risk", "1 while memory is about to run out.", assessment.oom.present)
+    if assessment.guard is not None:
+        help_ = "CPU score without what BE uses, by which the strategies usage and slo decide, 0 to 100."
+        yield from _gauge("cpu_pressure_without_be_score", help_, assessment.guard.score)
+
+
+def _fare(record: CycleRecord) -> Iterator[Metric]:
+    """How the LS pods fare, and for how long leaks last."""
+    assessment = record.assessment
+    leak = GaugeMetricFamily(
+        PREFIX + "memory_exhaustion_seconds",
+        "When a leaking pod has used up its own limit or the node's memory at its present rate.",
+        labels=["namespace", "pod", "what"],
+    )
+    sure = GaugeMetricFamily(
+        PREFIX + "memory_exhaustion_confidence_ratio",
+        "How steadily that pod grows: its slower rise as a share of its faster one.",
+        labels=["namespace", "pod"],
+    )
+    for each in assessment.leaks:
+        namespace, _, name = each.pod.partition("/")
+        if each.seconds is not None:
+            leak.add_metric([namespace, name, "limit" if each.own_limit else "node"], each.seconds)
+        if each.confidence is not None:
+            sure.add_metric([namespace, name], each.confidence)
+    yield leak
+    yield sure
+    if assessment.wellbeing is None:
+        return
+    yield from _gauge(
+        "ls_slack_ratio", "How far the LS pod that has least is from what it bears (strategy slo).", assessment.wellbeing.slack
+    )
+    severity = GaugeMetricFamily(
+        PREFIX + "ls_suffering_ratio",
+        "By how much an LS pod is above what it bears, as a share of that; elsewhere: BE is not the cause (strategy slo).",
+        labels=["namespace", "pod", "measure", "cause"],
+    )
+    for one in assessment.wellbeing.suffering:
+        namespace, _, name = one.pod.partition("/")
+        severity.add_metric([namespace, name, one.measure, "elsewhere" if one.elsewhere else "cpu"], one.severity)
+    yield severity
 
 
 def _best_effort(state: State, pods: tuple[Pod, ...]) -> Iterator[Metric]:
@@ -299,6 +340,9 @@ def _own(record: CycleRecord, settings: Settings) -> Iterator[Metric]:
 def _cluster(cluster: ClusterView) -> Iterator[Metric]:
     yield from _gauge("cluster_pods", "Pods of this node that the cluster names.", cluster.pods)
     yield from _gauge("cluster_pods_age_seconds", "Age of what the cluster says of the pods; above 30 nobody is evicted.", cluster.age)
+    help_ = "Evictions by the API server in the last hour; evictionBudget bounds them."
+    yield from _gauge("cluster_evictions_last_hour", help_, cluster.evicted)
+    yield _counter("cluster_events_dropped", "Events that the API server could not be told.", (), [((), cluster.events_dropped)])
     origin = GaugeMetricFamily(f"{PREFIX}cluster_pods_origin", "1 at whose word on the pods counts.", labels=["origin"])
     origin.add_metric([cluster.origin], 1.0)
     yield origin
@@ -340,9 +384,6 @@ def _shadow(shadow: ShadowView) -> Iterator[Metric]:
     yield from _gauge("shadow_differs", "1 while the other configuration decides otherwise.", bool(shadow.differences))
     yield from _gauge("shadow_failed", "1 when the other configuration is not decided any more.", bool(shadow.failure))
     for name, help_, value in (
-    help_ = "Evictions by the API server in the last hour; evictionBudget bounds them."
-    yield from _gauge("cluster_evictions_last_hour", help_, cluster.evicted)
-    yield _counter("cluster_events_dropped", "Events that the API server could not be told.", (), [((), cluster.events_dropped)])
         ("shadow_cycles", "Cycles that the other configuration was decided in.", shadow.cycles),
         ("shadow_differing_cycles", "Cycles in which the other configuration decided otherwise.", shadow.differing),
         ("shadow_suppress", "Times the other configuration would have set the CPU limit of BE.", shadow.limits),

@@ -25,11 +25,12 @@ from qosmanager.model.actions import (
     SetBeCpuset,
     SetCpuLimit,
 )
-from qosmanager.model.assessment import Assessment, Pressure
+from qosmanager.model.assessment import Assessment, MatrixInputs, Pressure
 from qosmanager.model.census import Census
 from qosmanager.model.qos import Mode, Plugin, Slo
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State
+from qosmanager.views.fare import leak_words, wellbeing_lines
 from qosmanager.views.figures import topic
 from qosmanager.views.gaps import not_measured
 from qosmanager.views.prose import readings, wrapped
@@ -53,7 +54,9 @@ def plan_text(step: Step) -> str:
     sections = (
         ("Node", _node(step)),
         (f"CPU pressure {_verdict(assessment.cpu)}", _factors(assessment.cpu)),
-        (f"Memory pressure {_verdict(assessment.memory)}", (*_factors(assessment.memory), *_oom(assessment))),
+        *_without_be(assessment),
+        ("LS pods", wellbeing_lines(assessment.wellbeing)),
+        (f"Memory pressure {_verdict(assessment.memory)}", (*_factors(assessment.memory), *_oom(assessment), *_leaks(assessment))),
         (f"I/O pressure {_verdict(assessment.io)}", _factors(assessment.io)),
         (f"Level {assessment.effective_level.value}", _level(step)),
         ("Actions", _actions(step)),
@@ -129,6 +132,17 @@ def _factors(pressure: Pressure) -> Iterator[str]:
         yield f"left out: {', '.join(left_out)}{others}"
 
 
+def _without_be(assessment: Assessment) -> Iterator[tuple[str, Iterator[str]]]:
+    """Show the score that decides where BE makes way."""
+    if assessment.guard is not None:
+        yield f"CPU pressure without BE {_verdict(assessment.guard)}", _factors(assessment.guard)
+
+
+def _leaks(assessment: Assessment) -> Iterator[str]:
+    for leak in assessment.leaks:
+        yield f"{leak.pod} is {leak_words(leak)}"
+
+
 def _oom(assessment: Assessment) -> Iterator[str]:
     if assessment.oom.present:
         yield f"memory is about to run out: {'; '.join(assessment.oom.reasons)}"
@@ -139,7 +153,8 @@ def _oom(assessment: Assessment) -> Iterator[str]:
 def _level(step: Step) -> Iterator[str]:
     """Say which level BE is held at and why."""
     assessment = step.assessment
-    yield f"the CPU score {assessment.cpu.score:.1f} is {assessment.cpu.level.value} (thresholds {_thresholds(step.settings)})"
+    name, score = "CPU score" if assessment.guard is None else "CPU score without BE", assessment.deciding
+    yield f"the {name} {score.score:.1f} is {score.level.value} (thresholds {_thresholds(step.settings)})"
     matrix = assessment.matrix
     yield f"the decision matrix says {matrix.priority.value}, {matrix.action.value}: {_matrix_readings(step)}"
     yield f"the higher of the two is {assessment.raw_level.value}; {_held(step)}"
@@ -150,12 +165,16 @@ def _matrix_readings(step: Step) -> str:
     node, inputs = step.snapshot.node, step.assessment.matrix.inputs
     memory = node.memory_total and node.memory_available is not None
     parts = (
-        "CPU not measured" if node.cpu_usage is None else f"CPU {inputs.cpu_percent:.1f} percent",
+        "CPU not measured" if node.cpu_usage is None else f"CPU{_of_whom(inputs)} {inputs.cpu_percent:.1f} percent",
         f"memory {inputs.memory_percent:.1f} percent" if memory else "memory not measured",
         "trend not measured" if node.cpu_trend is None else f"trend {inputs.cpu_trend:.2f}",
         "some LS latency rises" if inputs.latency_rising else "no LS latency known to rise",
     )
     return ", ".join(parts)
+
+
+def _of_whom(inputs: MatrixInputs) -> str:
+    return " without BE" if inputs.without_be else ""
 
 
 def _thresholds(settings: Settings) -> str:

@@ -15,13 +15,15 @@ from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.qos import Plugin, QoS
 from qosmanager.views.reports import consequence
 from qosmanager.views.status import PodView, Status
+from qosmanager.views.suspects import accusations, attribution_text
 
 AGENT = "agent"
+SUSPECTED = "suspicion"
 _RESTARTED = ("DaemonSet", "Node")
 
 
 class Reason(Struct, frozen=True):
-    """What it is about (a plugin's name, or "agent"), and why."""
+    """What it is about (a plugin's name, "agent" or "suspicion"), and why."""
 
     about: str
     text: str
@@ -36,8 +38,10 @@ def why_not(status: Status, key: str) -> tuple[Reason, ...]:
     elif pod.qos == QoS.BE.value:
         reasons.append(Reason(Plugin.CPU_BURST.value, "only LS and LSR pods get a burst"))
         reasons.append(Reason(Plugin.CPU_SUPPRESS.value, _suppressed(status)))
+        reasons.extend(Reason(SUSPECTED, text) for text in accusations(status.attributions, key))
         reasons.extend(Reason(plugin.value, _not_evicted(status, pod, plugin)) for plugin in (Plugin.CPU_EVICT, Plugin.MEMORY_EVICT))
     else:
+        reasons.extend(Reason(SUSPECTED, attribution_text(each)) for each in status.attributions if each.pod == key)
         reasons.append(Reason(Plugin.CPU_BURST.value, _no_burst(status, pod)))
         reasons.append(Reason(AGENT, f"it is of class {pod.qos}: only BE is suppressed or evicted"))
     return tuple(reasons)
@@ -126,7 +130,7 @@ def _cpu_trigger(status: Status) -> str:
     settings, assessment = status.settings.cpu_evict, status.assessment
     both = "and" if settings.trigger is Trigger.BOTH else "or"
     rule = f"it acts when the CPU score is above {settings.evict_threshold:g} {both} the SLO is violated"
-    return f"{rule}: the score is {assessment.cpu.score:.1f}, the SLO signal {assessment.slo}"
+    return f"{rule}: the score is {(assessment.cpu_without_be or assessment.cpu).score:.1f}, the SLO signal {assessment.slo}"
 
 
 def _memory_trigger(status: Status) -> str:

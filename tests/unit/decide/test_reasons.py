@@ -291,7 +291,7 @@ def test_each_of_several_victims_tells_its_place_and_a_leak():
         " and available 2.0 percent, minAvailable 10; need 10.00 GiB"
     )
     assert reasons(plan, Evict) == [
-        f"{cause}; victim 1 of 2: leaking 5.1 MB/min, holds 7.00 GiB",
+        f"{cause}; victim 1 of 2: leaking 5.1 MB/min, which uses up what the node has available in 7.0 h, holds 7.00 GiB",
         f"{cause}; victim 2 of 2: holds 6.00 GiB",
     ]
 

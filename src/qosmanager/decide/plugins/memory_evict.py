@@ -10,10 +10,12 @@ from qosmanager.config.settings import VictimOrder
 from qosmanager.decide.facts import Draft, Facts, is_terminating, may_be_evicted
 from qosmanager.decide.relief import why_to_wait
 from qosmanager.model.actions import Evict
+from qosmanager.model.assessment import Leak
 from qosmanager.model.census import is_above, is_at_least
 from qosmanager.model.qos import MatrixAction, Mode, Plugin
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import Pending
+from qosmanager.views.fare import leak_words
 
 _GIB = 1 << 30
 _MB = 1_000_000
@@ -115,9 +117,9 @@ def _leaves(draft: Draft, pod: Pod) -> bool:
     return is_terminating(pod, draft.state)
 
 
-def _leaks(facts: Facts, pod: Pod) -> bool:
-    growth = pod.memory.growth
-    return growth is not None and growth > facts.settings.memory_evict.memory_growth_threshold * _MB
+def _leak(facts: Facts, pod: Pod) -> Leak | None:
+    """Return the pod's leak; None where it has none, or is only warming up."""
+    return next((leak for leak in facts.assessment.leaks if leak.pod == pod.key and not leak.warming_up), None)
 
 
 def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draft]:
@@ -126,7 +128,7 @@ def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draf
 
     def turn(pod: Pod) -> tuple[bool, float, float, float, str]:
         rss, priority = -float(_held(pod)), float(pod.priority)
-        leaks_much = _leaks(facts, pod) and is_at_least(_held(pod), need.need / 10)
+        leaks_much = _leak(facts, pod) is not None and is_at_least(_held(pod), need.need / 10)
         first, second = (priority, rss) if by_priority else (rss, priority)
         return (not leaks_much, first, second, -(pod.created or -math.inf), pod.key)
 
@@ -143,7 +145,7 @@ def _candidates(facts: Facts, draft: Draft, need: Need) -> tuple[list[Pod], Draf
 
 def _choose(facts: Facts, draft: Draft, need: Need, candidates: list[Pod]) -> list[Pod]:
     if need.need <= 0:
-        leaking = [pod for pod in candidates if _leaks(facts, pod)]
+        leaking = [pod for pod in candidates if _leak(facts, pod) is not None]
         return [] if any(_leaves(draft, pod) for pod in facts.census.be) else leaking[:1]
     if facts.assessment.oom.present:
         chosen: list[Pod] = []
@@ -181,8 +183,8 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
     grace = oom.forecast / 2 if oom.present and oom.forecast is not None else None
     cause = " and ".join(need.causes)
     for place, pod in enumerate(chosen, 1):
-        leaking = _leaks(facts, pod)
-        what = f"leaking {(pod.memory.growth or 0) / _MB:.1f} MB/min, " if leaking else ""
+        leak = _leak(facts, pod)
+        what = "" if leak is None else f"{leak_words(leak)}, "
         reason = f"{cause}; need {need.need / _GIB:.2f} GiB; victim {place} of {len(chosen)}: {what}holds {_held(pod) / _GIB:.2f} GiB"
         draft = draft.act(
             Evict(
@@ -194,8 +196,8 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
                 grace=grace,
                 cpu=pod.cpu.usage,
                 memory=pod.memory.rss,
-                leaking=leaking,
-                growth=pod.memory.growth if leaking else None,
+                leaking=leak is not None,
+                growth=None if leak is None else leak.growth,
             )
         )
     if mode is not Mode.ENFORCE:
