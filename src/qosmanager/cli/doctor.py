@@ -50,12 +50,13 @@ Examples:
 @url_option
 @state_dir_option
 @click.pass_context
-def doctor(context: click.Context, *, output: str, **given: Any) -> None:
+def doctor(context: click.Context, /, *, output: str, **given: Any) -> None:
     """Say what the agent can do on this node, and look into three troubles of the running one.
 
     The node: kernel, cgroups, rights, pressure files, swap, kubelet, other agents, clock, state directory. As root it writes a limit in a
-    group of its own, which it removes at once; without root it only reads. With --kubernetes also the API server. Then each plugin: active, degraded or impossible, why, and the
-    fix. Then, on the data of the agent that runs here: is LS latency high, is BE evicted often, does CPUBurst do nothing?
+    group of its own, which it removes at once; without root it only reads. With --kubernetes also the API server. Then each plugin: active,
+    degraded or impossible, why, and the fix. Then, on the data of the agent that runs here: is LS latency high, is BE evicted often, does
+    CPUBurst do nothing?
 
     Exit code: 0 all is fine; 1 something is impossible or in trouble; 2 wrong usage.
     """

@@ -20,7 +20,8 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
-    """One look at the API server. `problem`: why it does not answer, else "". `skew`: seconds by which its clock is ahead (None: not told)."""
+    """One look at the API server. `problem`: why it does not answer, else "". `skew`: seconds by which its clock is ahead (None: not
+    told)."""
 
     server: str
     problem: str = ""

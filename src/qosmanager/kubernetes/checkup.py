@@ -12,8 +12,8 @@ from email.utils import parsedate_to_datetime
 import msgspec
 from msgspec import Struct
 
-from qosmanager.documents.problem import printable
 from qosmanager.doctor.cluster import Asked, ClusterFacts
+from qosmanager.documents.problem import printable
 from qosmanager.kubernetes.answers import Right, refusal
 from qosmanager.kubernetes.api import Answer, Api, ApiUnreachable
 from qosmanager.ports import Clock
