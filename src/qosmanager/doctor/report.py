@@ -14,7 +14,7 @@ from qosmanager.model.actions import Knob
 
 WIDTH = 80
 _SUBJECT = 17
-_MARK = 12
+_MARK = 13
 
 
 class Report(Struct, frozen=True, kw_only=True):

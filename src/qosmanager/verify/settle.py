@@ -212,7 +212,9 @@ def stress(pod: Pod) -> float | None:
 
 
 def _overwritten(receipt: Receipt, now: float | None) -> Outcome:
-    plugin = Plugin.CPU_SUPPRESS if receipt.pod is None else Plugin.CPU_BURST
+    limit = receipt.target.rpartition("/")[2].startswith(("cpu.cfs_", "cpu.max", "cpuset."))
+    batch = Plugin.CPU_SUPPRESS if limit else Plugin.NODE_QOS_RESOURCE
+    plugin = batch if receipt.pod is None else Plugin.CPU_BURST
     found = receipt.before if receipt.pod is None else receipt.after  # an LS file keeps what was found
     detail = f"{found or 'another value'} was found instead of ours; {receipt.detail}"
     return Outcome(plugin=plugin, kind="drift", target=receipt.pod or receipt.target, verdict=Verdict.OVERWRITTEN, since=now, detail=detail)

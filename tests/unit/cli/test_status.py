@@ -23,7 +23,7 @@ from qosmanager.engine.shadow import Shadow
 from qosmanager.http.board import Board
 from qosmanager.http.server import Listen, Server
 from qosmanager.linux.agent_file import RunningAgent, publish
-from qosmanager.model.actions import PluginFailure, Result
+from qosmanager.model.actions import Knob, KnobState, PluginFailure, Result
 from qosmanager.model.own_use import STEPS, OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Mode, Plugin
@@ -260,3 +260,18 @@ def test_a_recording_that_has_stopped_and_another_configuration_are_told():
         said = run("status", "--url", server.url, columns=140).output
     assert "NOT RECORDED any more in /r: No space left on device\n" in said
     assert "BESIDE other.yaml: level LOW instead of HIGH; so far it differed in 4 of 9 cycles and would have evicted 2\n" in said
+
+
+def test_what_stands_in_the_kernel_is_shown_and_what_is_refused_with_its_reason():
+    knobs = (
+        Knob("BE CPU weight", KnobState.IN_FORCE, ""),
+        Knob("LS kernel burst", KnobState.REFUSED, "EINVAL"),
+        Knob("x", KnobState.OFF, ""),
+    )
+    about = About(version="1", pid=1, started=0.0)
+    moment = Moment(status=status(record(), Settings(), about, Beside(isolation=knobs)), decisions=())
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(screen(moment, Room(100)))
+    text = console.export_text()
+    assert "IN THE KERNEL BE CPU weight\n" in text
+    assert "REFUSED LS kernel burst: EINVAL\n" in text

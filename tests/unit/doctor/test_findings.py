@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qosmanager.config.settings import CpuEvictSettings, CpuSuppressSettings, MemoryEvictSettings, Policy, Settings, Trigger
+from qosmanager.config.settings import (
+    CpuEvictSettings,
+    CpuSuppressSettings,
+    IsolationSettings,
+    MemoryEvictSettings,
+    Policy,
+    Settings,
+    Switch,
+    Trigger,
+)
 from qosmanager.doctor.findings import Mark, findings
 from qosmanager.doctor.host import Host, Kubelet, Trial
 from qosmanager.doctor.plugins import Ability, plugin_findings
@@ -150,3 +159,16 @@ def test_modes_are_told_and_an_observer_that_could_not_act_is_impossible():
     assert (found["CPUEvict"], found["CPUSuppress"]) == (Ability.OFF, Ability.OBSERVES)
     found = abilities(replace(GOOD, foreign="koordlet runs"), settings)
     assert (found["CPUEvict"], found["CPUSuppress"]) == (Ability.OFF, Ability.IMPOSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "mark"),
+    [
+        (IsolationSettings(), Mark.NOTE),
+        (IsolationSettings(memory=Switch.AUTO), Mark.DEGRADED),
+    ],
+)
+def test_a_knob_that_is_not_there_is_a_lack_only_where_it_is_asked_for(isolation, mark):
+    host = replace(GOOD, knobs={"memory: memory.low, high": Trial(False, "cgroup v1 has neither"), "cpu: BE idle": YES})
+    found = marks(host, Settings(isolation=isolation))
+    assert (found["memory.low, high"], found["BE idle"]) == (mark, Mark.OK)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from qosmanager.doctor.findings import Finding, Mark
 from qosmanager.doctor.plugins import Ability, Lack, PluginFinding
 from qosmanager.doctor.report import Report, report_text
 from qosmanager.doctor.troubles import Check, Trouble, Verdict
+from qosmanager.model.actions import Knob, KnobState
 
 LONG = "the kernel refuses what was written " * 6
 
@@ -44,3 +47,10 @@ def test_only_what_is_impossible_or_in_trouble_is_unhealthy():
 def test_without_an_agent_it_says_so():
     text = report_text(Report(findings=(), plugins=(), settings="x", no_agent="no agent answers at http://127.0.0.1:9316"))
     assert "Troubles were not looked into: no agent answers at http://127.0.0.1:9316" in text
+
+
+def test_what_stands_in_the_kernel_is_told_knob_by_knob():
+    knobs = (Knob("BE CPU weight", KnobState.IN_FORCE, "cpu:/be/cpu.shares 2"), Knob("BE memory.high", KnobState.IMPOSSIBLE, LONG))
+    text = report_text(replace(report(), knobs=knobs))
+    assert "  BE CPU weight     in force     cpu:/be/cpu.shares 2\n" in text
+    assert "  BE memory.high    not possible the kernel refuses" in text

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kernel_tree import KernelTree
 from proc_tree import ProcTree
@@ -143,3 +144,22 @@ def test_on_this_machine_limits_can_be_written_and_no_group_stays():
     assert [*ROOT.glob("qosmanager-doctor-*"), *ROOT.glob("*/qosmanager-doctor-*")] == []
     assert host.memory_total > 0
     assert host.oom_score.ok is True
+
+
+def test_the_knobs_of_isolation_are_tried_one_by_one(places):
+    scheduler = places.sysfs / "block/sda/queue/scheduler"
+    scheduler.parent.mkdir(parents=True)
+    scheduler.write_text("mq-deadline kyber [bfq] none\n")
+    knobs = probe(places).knobs
+    assert list(knobs) == ["cpu: BE idle", "services: kernel burst", "memory: memory.low, high", "io: I/O limit", "io: I/O weight"]
+    assert (knobs["memory: memory.low, high"].ok, knobs["memory: memory.low, high"].detail) == (False, "cgroup v1 has neither")
+    assert knobs["io: I/O weight"].ok is True
+    scheduler.write_text("[mq-deadline] kyber bfq none\n")
+    assert probe(places).knobs["io: I/O weight"].ok is False
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+def test_the_knobs_of_this_machine(places):
+    knobs = probe(replace(places, cgroup_root=ROOT)).knobs
+    assert knobs["cpu: BE idle"].ok is True
+    assert not list(ROOT.glob(f"*/qosmanager-doctor-{os.getpid()}"))

@@ -7,7 +7,15 @@ import sys
 import msgspec
 import pytest
 
-from qosmanager.config.settings import CpuBurstSettings, CpuSuppressSettings, Policy, Settings
+from qosmanager.config.settings import (
+    CpuBurstSettings,
+    CpuEvictSettings,
+    CpuIsolation,
+    CpuSuppressSettings,
+    IsolationSettings,
+    Policy,
+    Settings,
+)
 from qosmanager.model.actions import Evict, Result, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.qos import Mode
 from qosmanager.simulate.run import unmanaged
@@ -162,3 +170,16 @@ def test_the_daemon_does_not_load_the_simulator():
     code = "import sys, qosmanager.cli.run, qosmanager.cli.main; print(*sorted(name for name in sys.modules if 'simulate' in name))"
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert told == ["qosmanager.cli.simulate"]
+
+
+@pytest.mark.parametrize(("cpu", "shielded"), [(CpuIsolation.IDLE, True), (CpuIsolation.WEIGHT, True), (CpuIsolation.OFF, False)])
+def test_isolation_holds_in_the_model_and_is_read_back(cpu, shielded):
+    greedy = "name: ls, qos: LS, requests: {cpu: 1}, cpu: {constant: 4}"
+    off = {"cpu_suppress": CpuSuppressSettings(mode=Mode.OFF), "cpu_evict": CpuEvictSettings(mode=Mode.OFF)}
+    settings = Settings(isolation=IsolationSettings(cpu=cpu), **off)
+    pods = (greedy, "name: be, qos: BE, cpu: {constant: 4}")
+    last = with_agent(scenario(*pods, node="{cpus: 4, system_cpu: 0}", duration=SIX), settings)[-1]
+    assert last.record.snapshot.be_shielded is shielded
+    # Shares of 1024 beside 3, 2 and 1024.
+    expected = {CpuIsolation.IDLE: 3 / 1027, CpuIsolation.WEIGHT: 2 / 1026, CpuIsolation.OFF: 0.5}[cpu] * 4
+    assert last.truth.be_cpu == pytest.approx(expected)

@@ -193,12 +193,19 @@ def test_a_foreign_value_on_an_ls_file_ends_the_burst_and_is_told():
     ]
 
 
-def test_a_foreign_value_on_a_be_file_was_put_back_and_is_told():
-    state, outcomes = settled(State(be_limit=3.5), State(be_limit=3.5), HOLD, Result.DRIFTED, target="cpu.cfs_quota_us")
+@pytest.mark.parametrize(
+    ("target", "plugin"),
+    [
+        ("cpu.cfs_quota_us", Plugin.CPU_SUPPRESS),
+        ("cpuset:/be/cpuset.cpus", Plugin.CPU_SUPPRESS),
+        ("cpu:/be/cpu.shares", Plugin.NODE_QOS_RESOURCE),
+        ("memory:/be/memory.high", Plugin.NODE_QOS_RESOURCE),
+    ],
+)
+def test_a_foreign_value_on_a_be_file_was_put_back_and_is_told(target, plugin):
+    state, outcomes = settled(State(be_limit=3.5), State(be_limit=3.5), HOLD, Result.DRIFTED, target=target)
     assert state.be_limit == 3.5
-    assert [(outcome.plugin, outcome.verdict, outcome.target) for outcome in outcomes] == [
-        (Plugin.CPU_SUPPRESS, Verdict.OVERWRITTEN, "cpu.cfs_quota_us")
-    ]
+    assert [(outcome.plugin, outcome.verdict, outcome.target) for outcome in outcomes] == [(plugin, Verdict.OVERWRITTEN, target)]
 
 
 @pytest.mark.parametrize(("pod", "found"), [(None, "5000"), ("shop/api", "7000")])
