@@ -8,39 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qosmanager.documents.quantities import Rule, number
+from qosmanager.cli.amounts import LENGTH, SPAN, read_as
+from qosmanager.documents.quantities import Rule
 
 if TYPE_CHECKING:
     from qosmanager.traces.trace import Trace
 
 
-def _read_as(rule: Rule) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
-    """Return a callback that reads an option by the rules of the configuration: durations and sizes carry their unit."""
-
-    def read(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-        if value is None:
-            return None
-        try:
-            found = number(value, rule)
-        except ValueError as error:
-            hint = f" ({error})" if str(error) else ""
-            raise click.BadParameter(f"{value!r} is not allowed; {rule.allowed()}{hint}") from None
-        if not rule.allows(found):
-            raise click.BadParameter(f"{value!r} is not allowed; {rule.allowed()}")
-        return found
-
-    return read
-
-
-_SPAN = _read_as(Rule(unit="duration", low=0, high=366 * 86400))
-_LENGTH = _read_as(Rule(unit="duration", low=0.1, high=366 * 86400))
-_SHORT = _read_as(Rule(unit="duration", low=0.000001, high=60))
-_MEMORY = _read_as(Rule(unit="bytes", low=1 << 20))
+_SHORT = read_as(Rule(unit="duration", low=0.000001, high=60))
+_MEMORY = read_as(Rule(unit="bytes", low=1 << 20))
 
 _SHARED = (
     click.option("--into", "folder", type=click.Path(path_type=Path), required=True, help="The folder to be made; it must not be there."),
-    click.option("--from", "begin", default="0s", show_default=True, callback=_SPAN, help="Where to begin, from the trace's beginning."),
-    click.option("--length", callback=_LENGTH, help="How much of it. [default: to its end]"),
+    click.option("--from", "begin", default="0s", show_default=True, callback=SPAN, help="Where to begin, from the trace's beginning."),
+    click.option("--length", callback=LENGTH, help="How much of it. [default: to its end]"),
     click.option("--slo", default="100ms", show_default=True, callback=_SHORT, help="The services' objective for p99: no trace tells it."),
     click.option("--request-time", default="10ms", show_default=True, callback=_SHORT, help="CPU of one request: no trace tells it."),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
@@ -16,6 +16,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 from rich.text import Text
 
+from qosmanager.cli.amounts import LENGTH, SPAN
 from qosmanager.cli.console import console
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.recording import opened, tell_damages
@@ -38,6 +39,7 @@ _SHORTEST = 5.0  # seconds of a step: the model draws a queue's fluctuations its
 _REDRAWN = 200  # cycles
 _RECORDED = "as recorded"  # no file is named so: a configuration ends in .yaml
 
+T = TypeVar("T")
 Figure = Callable[["Totals"], float | None]
 
 
@@ -65,14 +67,17 @@ class Told(Struct, frozen=True, kw_only=True):
 Examples:
   qosmanager whatif /var/lib/qosmanager/record --config other.yaml
   qosmanager whatif record --config other.yaml --report page.html
+  qosmanager whatif record --config other.yaml --from 9h --length 2h
   qosmanager whatif record --config other.yaml --output json | jq .runs""",
 )
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.option("--config", type=click.Path(path_type=Path), required=True, help="The other configuration (qosManager: ...).")
+@click.option("--from", "begin", default="0s", show_default=True, callback=SPAN, help="Where to begin, from the recording's beginning.")
+@click.option("--length", callback=LENGTH, help="How much of it. [default: to its end]")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or as data.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page that opens offline.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What the simulator draws chance from.")
-def whatif(recording: Path, config: Path, output: str, report: Path | None, seed: int) -> None:
+def whatif(recording: Path, config: Path, report: Path | None, **options: Any) -> None:
     """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
 
     What the pods wanted is taken from what they used and waited for (or were throttled by, where waiting is not measured). Where they were
@@ -80,18 +85,30 @@ def whatif(recording: Path, config: Path, output: str, report: Path | None, seed
     figure is a range. The recorded configuration is simulated too: how far it is from what was measured is the model's own error.
     docs/record.md tells what the model leaves out.
 
+    Each configuration is run three times, and a simulated second costs about what a real one costs the agent: six runs of a day of 100 pods
+    take half an hour and more. --from and --length choose a part; a bar shows how much is left.
+
     Exit code: 0 done; 2 wrong usage, or no recording.
     """
     other = read_settings(config)
     check_report(report)
     drawing = None if report is None else Drawing()
-    told = _run(recording, {config.name: other}, seed, drawing)
+    told = _run(recording, Asked({config.name: other}, options["seed"], options["begin"], options["length"]), drawing)
     if drawing is not None and report is not None:
         write_page(drawing.page(told), report)
-    if output == "json":
+    if options["output"] == "json":
         click.echo(json.dumps(_document(told), indent=2, ensure_ascii=False))
     else:
         _show(told)
+
+
+class Asked(Struct, frozen=True):
+    """The other configurations by name, and what part of the recording is wanted: seconds from its beginning, and how many (None: all)."""
+
+    others: dict[str, Settings]
+    seed: int
+    begin: float = 0.0
+    length: float | None = None
 
 
 class Drawing:
@@ -126,7 +143,7 @@ class Drawing:
         )
 
 
-def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | None) -> Told:
+def _run(path: Path, asked: Asked, drawing: Drawing | None) -> Told:
     tape = opened(path)
     from qosmanager.record.replay import CannotDecideError  # noqa: PLC0415 - the other commands need neither recordings nor a simulator
     from qosmanager.whatif.compare import compare  # noqa: PLC0415
@@ -135,11 +152,13 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         try:
-            read = _read(tape, progress, drawing)
+            part = _part(tape, asked)
+            tape = tape if part == _ALL else tape.since(part.begin)
+            read = _read(tape, part, progress, drawing)
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
         observed = read.observed
-        task = progress.add_task("simulating", total=len(Bound) * (1 + len(others)) * observed.seconds)
+        task = progress.add_task("simulating", total=len(Bound) * (1 + len(asked.others)) * observed.seconds)
         passed = _Passed(progress, task)
 
         def watch(name: str, bound: Bound, cycle: Cycle) -> None:
@@ -147,7 +166,7 @@ def _run(path: Path, others: dict[str, Settings], seed: int, drawing: Drawing | 
             if drawing is not None and bound is Bound.BATCH:
                 drawing.add(f"{name}, simulated", cycle, observed.memory)
 
-        outcomes = compare(observed, {_RECORDED: observed.settings} | others, seed, watch)
+        outcomes = compare(observed, {_RECORDED: observed.settings} | asked.others, asked.seed, watch)
     tell_damages(tape)
     return Told(path=path, read=read, measured=read.measured.totals(observed), outcomes=outcomes)
 
@@ -168,7 +187,34 @@ class _Passed:
             self._progress.update(self._task, completed=self._seconds)
 
 
-def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> Read:
+class _Part(Struct, frozen=True):
+    """A time, epoch seconds."""
+
+    begin: float
+    end: float
+
+    def of(self, cycles: Iterable[T], wall: Callable[[T], float]) -> Iterator[T]:
+        """Yield the cycles that lie in it; those after it are not read."""
+        for cycle in cycles:
+            if wall(cycle) >= self.end:
+                return
+            if wall(cycle) >= self.begin:
+                yield cycle
+
+
+_ALL = _Part(-math.inf, math.inf)
+
+
+def _part(tape: Recording, asked: Asked) -> _Part:
+    """Return what is wanted of a recording, counted from its first cycle."""
+    first = next(tape.outlines(), None)
+    if first is None or (not asked.begin and asked.length is None):
+        return _ALL
+    begin = first.wall + asked.begin
+    return _Part(begin, math.inf if asked.length is None else begin + asked.length)
+
+
+def _read(tape: Recording, part: _Part, progress: Progress, drawing: Drawing | None) -> Read:
     """Read the recording twice: who is in it, then what they wanted."""
     from qosmanager.record.elapsed import Elapsed  # noqa: PLC0415
     from qosmanager.record.replay import replay  # noqa: PLC0415 - as above
@@ -180,7 +226,7 @@ def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> Read:
     kubernetes, settings, pod_seconds = False, None, 0.0
     total = Elapsed()
     cycles = 0
-    for outline in tape.outlines():
+    for outline in part.of(tape.outlines(), lambda outline: outline.wall):
         pod_seconds += total.add(outline) * outline.pods
         kubernetes |= outline.places.kubelet_owned
         settings = outline.settings
@@ -188,11 +234,12 @@ def _read(tape: Recording, progress: Progress, drawing: Drawing | None) -> Read:
         if cycles % _REDRAWN == 0:
             progress.update(task, completed=tape.read)
     if settings is None or cycles < 2:
-        raise CannotRunError(f"{tape.path}: there are no two whole cycles in it")
+        where = "it" if part == _ALL else "this part of it"
+        raise CannotRunError(f"{tape.path}: there are no two whole cycles in {where}")
     observer = Observer(max(total.seconds / (cycles - 1), _SHORTEST, math.ceil(pod_seconds / _NUMBERS)))
     measured, elapsed = Measured(settings), Elapsed()
     differing = 0
-    for number, each in enumerate(replay(tape.cycles())):
+    for number, each in enumerate(part.of(replay(tape.cycles()), lambda each: each.record.wall)):
         seconds = elapsed.add(each.recorded)
         differing += each.difference is not None
         record = replace(each.record, plan=each.recorded.plan)  # the receipts are about what was decided then

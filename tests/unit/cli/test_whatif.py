@@ -104,6 +104,20 @@ def test_what_was_not_recorded_and_what_is_decided_otherwise_is_told(day, tmp_pa
     assert "this version decides 1 of the cycles otherwise" in said
 
 
+def test_a_part_of_a_recording_is_counted_from_its_beginning(day):
+    done = whatif(day / "record", "--config", day / "other.yaml", "--from", "20s", "--length", "15s", "--output", "json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    # The first cycle is at second 1: from second 21 on, 15 cycles, of which the first has no length.
+    assert (told["begun"], told["seconds"]) == ("2026-01-01T00:00:21.000Z", 14.0)
+
+
+def test_a_part_in_which_nothing_lies_is_told(day):
+    done = whatif(day / "record", "--config", day / "other.yaml", "--from", "2h")
+    assert done.exit_code == 2
+    assert "there are no two whole cycles in this part of it" in done.output
+
+
 @pytest.mark.parametrize(
     ("recording", "config", "said"),
     [
