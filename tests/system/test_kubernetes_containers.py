@@ -27,7 +27,7 @@ WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 groups = pytest.fixture(real_groups)
 
-MEMORY = 600 << 20  # of the node; the agent keeps half of it free, for which both pods that may go have to
+MEMORY = 400 << 20  # of the node; the agent keeps half of it free, for which both pods that may go have to
 CONFIG = """\
 qosManager:
   syncPeriod: 500ms
@@ -40,7 +40,7 @@ SETTINGS = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.sh
 SERVICE = "while :; do [ -e /surge ] || sleep 0.1; done"
 # Takes whatever CPU there is from /busy to /grow; then it holds so much memory instead: what it cannot write, nobody reading.
 BATCH = "until [ -e /busy ]; do sleep 0.1; done; until [ -e /grow ]; do :; done; dd if=/dev/zero bs=%dM count=1 | sleep 100000 & "
-POLITE, DEAF, LOYAL = (BATCH % megabytes for megabytes in (110, 90, 220))
+POLITE, DEAF, LOYAL = (BATCH % megabytes for megabytes in (80, 60, 150))
 BE = {"koordinator.sh/qosClass": "BE"}
 
 
