@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from cluster_parts import Evicting, Paper, asking, evict, workload
+from kubectl import kubectl
 from loopback_api.faults import HTML
 from loopback_api.objects import budget, pod
 from loopback_api.server import LoopbackApi
@@ -251,6 +252,15 @@ def test_events_tell_of_it_on_the_pod_and_on_the_node(server, node):
     assert told["Evicted"]["note"] == "CPUEvict: score 95.0"
     assert told["CPUEviction"]["regarding"]["kind"] == "Node"
     assert told["CPUEviction"]["note"] == "evicted batch/rec-0 to free 1.50 cores: score 95.0"
+
+
+def test_people_find_them_by_kubectl(server, node, tmp_path):
+    node.begin(evict(), put(server))
+    node.pass_time()
+    node.tell()
+    found = kubectl(server, tmp_path, "get", "events", "-A", "-o", "custom-columns=R:.reason,ON:.involvedObject.name,WHY:.message")
+    assert [line.split(maxsplit=2) for line in found.splitlines() if "Evicted" in line] == [["Evicted", "rec-0", "CPUEvict: score 95.0"]]
+    assert "CPUEviction" in kubectl(server, tmp_path, "get", "events", "-A")
 
 
 def test_a_leak_is_told_with_its_growth_and_its_owner_remembered(server, node):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import threading
 
 import kubernetes
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from kubectl import kubectl
 from loopback_api.objects import NODE, budget, config_map, node, pod
 from loopback_api.server import LoopbackApi
 
@@ -237,20 +236,9 @@ def test_it_comes_back_with_what_it_had(api, core):
     assert core.read_namespaced_config_map("koordlet", "kube-system").data == {"koordlet-config.yaml": "qosManager: {}"}
 
 
-def _kubectl(api, tmp_path, *words):
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on this machine; Debian's package is kubernetes-client")
-    command = ["kubectl", "--kubeconfig", str(api.write_kubeconfig(tmp_path / "kubeconfig")), f"--cache-dir={tmp_path}/cache", *words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_kubectl_reads_pods_and_annotates_the_node(api, tmp_path):
     api.store.create("pods", pod("rec-0"))
     api.store.create("nodes", node())
-    assert _kubectl(api, tmp_path, "get", "pods", "-A", "-o", "name") == "pod/rec-0\n"
-    _kubectl(api, tmp_path, "annotate", "node", NODE, "qosmanager.io/pause=10m")
+    assert kubectl(api, tmp_path, "get", "pods", "-A", "-o", "name") == "pod/rec-0\n"
+    kubectl(api, tmp_path, "annotate", "node", NODE, "qosmanager.io/pause=10m")
     assert api.store.get("nodes", "", NODE)["metadata"]["annotations"] == {"qosmanager.io/pause": "10m"}
