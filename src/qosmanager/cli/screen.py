@@ -18,6 +18,7 @@ from qosmanager.views.judgement import PressureView
 from qosmanager.views.reports import PAUSED, consequence, thrift_text
 from qosmanager.views.shadow import ShadowView
 from qosmanager.views.status import Status
+from qosmanager.views.suspects import attribution_text
 
 LEVEL_STYLE = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "dark_orange", "CRITICAL": "red", "EMERGENCY": "bold red"}
 ASKED_DECISIONS = 60  # enough for the last few when a slow rise takes many steps
@@ -47,7 +48,7 @@ class Room(Struct, frozen=True):
 def screen(moment: Moment, room: Room) -> RenderableType:
     """Return the whole screen."""
     status = moment.status
-    head = [*_title(status), *_alarms(moment), *_notices(status), *_agent(status), *_node(status), *_levels(status)]
+    head = [*_title(status), *_alarms(moment), *_services(status), *_notices(status), *_agent(status), *_node(status), *_levels(status)]
     actions = list(_actions(moment.decisions, _shown_actions(room), room))
     left = None if room.height is None else room.height - len(head) - len(actions) - 3
     pods: list[RenderableType] = [*(_fitted(line, room) for line in head), Text("")]
@@ -94,6 +95,14 @@ def _alarms(moment: Moment) -> Iterator[Text]:
         yield Text(f"OOM RISK {'; '.join(status.assessment.oom_reasons)}", style=_ALARM)
 
 
+def _services(status: Status) -> Iterator[Text]:
+    for each in status.attributions:
+        if each.suspects:
+            yield Text(f"SUFFERS {each.pod}: {attribution_text(each).removeprefix('it suffers; ')}", style=_NOTICE)
+    if status.fast_path is not None and status.fast_path.deaf:
+        yield Text(f"NO FAST PATH {status.fast_path.deaf}", style="yellow")
+
+
 def _notices(status: Status) -> Iterator[Text]:
     if status.be.starving:
         yield Text(f"STARVING BE has been held at its floor for {span(status.be.floor_for or 0.0)}", style=_ALARM)
@@ -101,8 +110,6 @@ def _notices(status: Status) -> Iterator[Text]:
         yield Text("OSCILLATING the BE limit goes up and down; it rises at half speed", style=_NOTICE)
     if status.own is not None and status.own.thrift:
         yield Text(f"READS LESS {thrift_text(status.own)}", style=_NOTICE)
-    if status.fast_path is not None and status.fast_path.deaf:
-        yield Text(f"NO FAST PATH {status.fast_path.deaf}", style="yellow")
     yield from _isolation(status)
     if status.dry_run:
         yield Text("DRY RUN it decides and reports, and changes nothing", style=_NOTICE)

@@ -15,6 +15,7 @@ from qosmanager.collect.node_tracker import NodeTracker
 from qosmanager.collect.pod_tracker import PodTracker
 from qosmanager.collect.readings import GroupGoneError, GroupReaders, NodeReader
 from qosmanager.collect.states_informer import Residents, StatesInformer
+from qosmanager.collect.suspicion import Suspicion
 from qosmanager.collect.trend import slope
 from qosmanager.config.settings import Policy, Settings
 from qosmanager.model.qos import QoS, is_latency_sensitive
@@ -64,6 +65,7 @@ class Sampler:
         self._residents: Residents | None = None
         self._workloads: dict[str, Workload] | None = None  # of the pods; None: to be listed anew
         self._trends = Trends()
+        self._suspicion = Suspicion()
         self._informer = sources.informer
         self._thrift = 0
         self._hurried: Mapping[str, Earlier] = {}
@@ -131,6 +133,7 @@ class Sampler:
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             pods_age=None if pods_age is None else round(pods_age, 1),
             missing=missing,
+            attributions=self._suspicion.attributions if early else self._suspicion.look(now, pods),
         )
         if self._workloads is None:
             self._workloads = {key: tracker.workload for key, tracker in self._pods.items()}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Outcome, Plan, Receipt
+from qosmanager.model.attribution import Attribution
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
@@ -68,6 +69,7 @@ class Decoder:
         self._settings: Settings | None = None
         self._missing: dict[str, str] = {}
         self._places = Places()
+        self._attributions: tuple[Attribution, ...] = ()
         self._pause: Pause | None = None
         self._thrift: tuple[int, str] | None = None
         self._pods: list[Pod] = []
@@ -132,6 +134,7 @@ class Decoder:
             pods_age=self._pods_age,
             paused=bool(paused),
             missing=dict(self._missing),
+            attributions=self._attributions,
         )
 
     def _own(self) -> OwnUse | None:
@@ -152,6 +155,8 @@ class Decoder:
             self._be_memory = message.be_memory
         if message.pods_age is not UNSET:
             self._pods_age = message.pods_age
+        if message.attributions is not UNSET:
+            self._attributions = message.attributions
 
     def _take_declared(self, message: Message) -> None:
         if message.settings is not UNSET:

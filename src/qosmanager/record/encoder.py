@@ -67,6 +67,7 @@ class Encoder:
         self._missing: dict[str, str] = {}
         self._workloads: dict[str, Workload] | None = None
         self._places: Places | None = None
+        self._attributions: object = ()
         self._pause: object = UNSET
         self._thrift: object = UNSET
         self._pods: tuple[Pod, ...] | None = None
@@ -133,6 +134,8 @@ class Encoder:
             self._be_memory = message.be_memory = snapshot.be_memory
         if snapshot.pods_age != self._pods_age:
             self._pods_age = message.pods_age = snapshot.pods_age
+        if snapshot.attributions != self._attributions:
+            self._attributions = message.attributions = snapshot.attributions
 
     def _take_places(self, placement: Placement) -> Places | None:
         """Return where the pods lie, when that has changed."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Knob, Refusal, Resources
+from qosmanager.model.attribution import Attribution
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
@@ -114,6 +115,7 @@ class Status(Struct, frozen=True, kw_only=True):
     degraded: tuple[str, ...]
     missing: dict[str, str]
     durations_ms: dict[str, float]
+    attributions: tuple[Attribution, ...] = ()  # services that suffer, and who is likely to be the cause
     dry_run: bool = False
     pause: PauseView | None = None
     settings: Settings = Settings()  # in force, with durations in seconds
@@ -150,6 +152,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         missing=snapshot.missing,
         durations_ms={stage: round(value, 3) for stage, value in record.durations.items()},
         dry_run=about.dry_run,
+        attributions=snapshot.attributions,
         pause=None if record.pause is None else _pause(record.pause, record.wall),
         settings=settings,
         own=record.own,

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from builders import NOW, be, decided, failing_node_qos_resource, ls, of_kind, remembered, rules, slow, snapshot
 from qosmanager.config.settings import CpuBurstSettings, CpuEvictSettings, CpuSuppressSettings, Policy, Settings, Smoothing, Trigger
 from qosmanager.model.actions import Evict
+from qosmanager.model.attribution import Attribution, Suspect
 from qosmanager.model.qos import Level, Mode, Plugin, QoS
 from qosmanager.model.state import Bucket, Burst, Pending, State
 
@@ -452,3 +453,29 @@ def test_the_reason_holds_the_numbers():
     reason = of_kind(plan(), Evict)[0].reason
     for term in ("score 95.0", "violated", "lacks 3", "need 4", "1 of 2", "priority 0", "1 cores"):
         assert term in reason
+
+
+def suspecting(reading, service, pod, by="cpu", confidence=0.6):
+    return replace(reading, attributions=(Attribution(service, (Suspect(pod, by, confidence),)),))
+
+
+def test_among_pods_that_hold_alike_amounts_the_likely_cause_goes_first():
+    alike = (be("a", usage=1.04, created=1.0), be("b", usage=1.0, created=2.0), be("c", usage=1.02, created=3.0), be("d", usage=0.5))
+    assert victims(full(*alike)) == ["batch/a", "batch/c"], "by CPU alone"
+    reading = suspecting(full(*alike), "shop/api", "batch/b")
+    assert victims(reading) == ["batch/b", "batch/a"]
+    reasons = [action.reason for action in of_kind(plan(reading), Evict)]
+    assert reasons[0].endswith("priority 0, 1 cores, likely what shop/api waits for (confidence 0.60)")
+    assert reasons[1].endswith("priority 0, 1.04 cores")
+
+
+def test_suspicion_comes_after_priority_and_after_what_a_pod_holds():
+    batch = (be("a", usage=1.0), be("b", usage=1.2), be("c", usage=1.0, priority=5), be("d", usage=1.0))
+    assert victims(suspecting(full(*batch), "shop/api", "batch/c"))[0] == "batch/b"
+    assert victims(suspecting(full(*batch), "shop/api", "batch/d")) == ["batch/b", "batch/d"]
+
+
+def test_only_suspicions_about_cpu_and_of_services_above_their_slo_count():
+    assert victims(suspecting(full(), "shop/api", "batch/b3", by="io")) == ["batch/b0", "batch/b1"]
+    assert victims(suspecting(full(), "shop/other", "batch/b3")) == ["batch/b0", "batch/b1"]
+    assert victims(suspecting(full(), "shop/api", "batch/b3")) == ["batch/b3", "batch/b0"]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from builders import be, ls, snapshot
 from qosmanager.config.settings import Settings
+from qosmanager.model.attribution import Attribution, Suspect
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import CpuId, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
@@ -63,6 +64,24 @@ def test_any_readings_come_back(some):
 def changed(**changes):
     first, second = run(2)
     return [first, replace(second, record=replace(second.record, **changes))]
+
+
+def test_who_is_suspected_stands_until_it_changes():
+    first, second, third = run(3)
+    suspected = (Attribution("shop/api", (Suspect("batch/etl", "cpu", 0.62),)),)
+    cycles = [
+        first,
+        *(
+            replace(each, record=replace(each.record, snapshot=replace(each.record.snapshot, attributions=suspected)))
+            for each in (second, third)
+        ),
+        replace(first, record=replace(first.record, number=4)),
+    ]
+    assert [reading.attributions for _, reading in back(cycles)] == [(), suspected, suspected, ()]
+
+
+def test_why_a_cycle_came_early_comes_back():
+    assert [recorded.cause for recorded, _ in back(changed(cause="waited for CPU: shop/api"))] == ["", "waited for CPU: shop/api"]
 
 
 def test_a_pause_comes_and_goes():
@@ -123,7 +142,11 @@ def test_a_message_that_is_none_is_refused(data):
         (PodMemory, MEMORY, {"request", "limit", "growth_before"}),
         (PodLatency, LATENCY, {"slo"}),
         (PodObserved, OBSERVED, set()),
-        (Snapshot, (), {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "pods_age", "paused", "missing"}),
+        (
+            Snapshot,
+            (),
+            {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "pods_age", "paused", "missing", "attributions"},
+        ),
         (OwnUse, OWN, {"thrift", "reason"}),
     ],
 )

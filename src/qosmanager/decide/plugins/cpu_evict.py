@@ -178,7 +178,10 @@ def _evict(facts: Facts, draft: Draft, shortage: Shortage, immediate: bool) -> D
             draft = draft.refuse(_PLUGIN, "no-victim", unfit, pod.key)
     chosen: list[Pod] = []
     freed = 0.0
-    for pod in sorted(victims, key=_turn)[: math.ceil(round(_MOST_AT_ONCE * len(facts.census.be), 9))]:
+    suspected = _suspected(facts)
+    for pod in sorted(victims, key=lambda pod: _turn(pod, suspected.get(pod.key)))[
+        : math.ceil(round(_MOST_AT_ONCE * len(facts.census.be), 9))
+    ]:
         if is_at_least(freed, shortage.need):
             break
         chosen.append(pod)
@@ -187,7 +190,7 @@ def _evict(facts: Facts, draft: Draft, shortage: Shortage, immediate: bool) -> D
     for place, pod in enumerate(chosen, 1):
         reason = (
             f"{cause}; LS lacks {shortage.shortage:.4g} cores, need {shortage.need:.4g}; victim {place} of {len(chosen)}: "
-            f"priority {pod.priority}, {cpu_held(pod):.4g} cores"
+            f"priority {pod.priority}, {cpu_held(pod):.4g} cores{_suspicion(suspected.get(pod.key))}"
         )
         rss = pod.memory.rss
         draft = draft.act(Evict(plugin=_PLUGIN, reason=reason, mode=mode, pod=pod.key, uid=pod.uid, cpu=cpu_held(pod), memory=rss))
@@ -202,9 +205,33 @@ def _unfit(facts: Facts, state: State, pod: Pod) -> str | None:
     return may_be_evicted(facts, state, pod)
 
 
-def _turn(pod: Pod) -> tuple[int, float, float, str]:
-    """Lowest priority first, then most CPU, then newest."""
-    return (pod.priority, -cpu_held(pod), -(pod.created or -math.inf), pod.key)
+def _suspicion(suspected: _Suspected | None) -> str:
+    return f", likely what {suspected.service} waits for (confidence {suspected.confidence:.2f})" if suspected else ""
+
+
+class _Suspected(Struct, frozen=True):
+    """A BE pod that is likely to be what a service waits for: how likely, and for which."""
+
+    confidence: float
+    service: str
+
+
+def _suspected(facts: Facts) -> dict[str, _Suspected]:
+    """Return whom the services that are to be helped suspect of taking their CPU, each at its highest confidence."""
+    above = set(facts.assessment.slo_violated_by)
+    found: dict[str, _Suspected] = {}
+    for each in facts.snapshot.attributions:
+        for suspect in each.suspects if not above or each.pod in above else ():
+            if suspect.by == "cpu" and suspect.confidence > (found[suspect.pod].confidence if suspect.pod in found else 0.0):
+                found[suspect.pod] = _Suspected(suspect.confidence, each.pod)
+    return found
+
+
+def _turn(pod: Pod, suspected: _Suspected | None) -> tuple[int, float, float, float, float, str]:
+    """Lowest priority first, then most CPU; among those that differ by less than a tenth of a core the likeliest cause; then newest."""
+    held = cpu_held(pod)
+    confidence = suspected.confidence if suspected else 0.0
+    return (pod.priority, -round(held, 1), -confidence, -held, -(pod.created or -math.inf), pod.key)
 
 
 def _after_round(facts: Facts, draft: Draft, chosen: list[Pod], mode: Mode) -> Draft:
