@@ -27,6 +27,7 @@ import trustme
 from loopback_api.evicting import PodEnds
 from loopback_api.faults import Faults
 from loopback_api.handler import Handler, Request
+from loopback_api.objects import NODE
 from loopback_api.store import Object, Store
 
 HOST = "127.0.0.1"
@@ -103,7 +104,7 @@ class LoopbackApi:
 
     def server_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._authority.issue_cert(HOST, "localhost").configure_cert(context)
+        self._authority.issue_cert(HOST, "localhost", NODE).configure_cert(context)
         self._authority.configure_trust(context)
         context.verify_mode = ssl.CERT_OPTIONAL  # a certificate of this authority says who one is, as a token does
         return context
@@ -161,7 +162,8 @@ class _Server(ThreadingHTTPServer):
         with self._lock:
             for each in self._open:
                 with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    # Not the method of a TLS socket, which takes its state from under the thread that shakes hands.
+                    socket.socket.shutdown(each, socket.SHUT_RDWR)
 
     def shutdown_request(self, request: socket.socket) -> None:
         with self._lock:
