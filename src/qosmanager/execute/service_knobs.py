@@ -23,7 +23,7 @@ from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import JournalEntry
 
 WEIGHT, BURST, LOW = "LS CPU weight", "LS kernel burst", "LS memory.low"
-_LOOK = 10.0  # seconds between two looks at a group
+_LOOK = 30.0  # seconds between two looks at a group: for a request or a limit that is another one; drift is watched all the time
 _PAGE = 4096
 _BOUNDS = {1: (2, 262_144), 2: (1, 10_000)}
 _OF_A_CORE = {1: 1024.0, 2: 100.0}  # both are the kernel's default
@@ -64,14 +64,16 @@ class ServiceKnobs:
         if changed:
             self._basis, self._standing, self._due = basis, standing, {}
         receipts: list[Receipt] = []
+        wished = dict(self._wished)
         groups = sorted({*services, *low})
         for number, group in enumerate(groups):
             due = self._due.get(group)
             if due is None or due <= now:
-                self._due[group] = now + (_LOOK * (number % 10 + 1) / 10 if due is None else _LOOK)
+                self._due[group] = now + (_LOOK * (number % 30 + 1) / 30 if due is None else _LOOK)
                 receipts += self._look(group, services.get(group), low.get(group))
-        if receipts or changed:
+        if changed or wished != self._wished:
             receipts += self._let_go({*groups})
+        if receipts or changed:
             self.knobs = self._stand()
         if not standing.services and not standing.memory_low:
             self._basis = None

@@ -147,7 +147,7 @@ def test_memory_is_protected_in_the_group_and_in_those_above_it(tmp_path):
     bench.cycle()
     assert [bench.tree.text(group, "memory.low") for group in ("web", "web/api", "web/db")] == [str(2 * GIB), str(GIB), str(GIB)]
     del bench.pods["default/db"]
-    for _ in range(11):
+    for _ in range(31):
         bench.cycle()
     assert [bench.tree.text(group, "memory.low") for group in ("web", "web/api", "web/db")] == [str(GIB), str(GIB), "0"]
     bench.restarted().adopt()
