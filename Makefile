@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container lock clean
+.PHONY: run test v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -87,7 +87,7 @@ $(VENV)-mutants/.ready: requirements/dev.lock requirements/mutants.lock
 LONG := $(BIN)/pytest --timeout 10800
 
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
-soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container
+soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
@@ -130,6 +130,10 @@ soak-scenarios: $(VENV)/.ready
 # The image, built from this machine's own Python and run with the manifests' few capabilities; needs buildah and runc (2 min).
 soak-container: $(VENV)/.ready
 	$(LONG) -m soak tests/soak/test_container.py
+
+# A thousand watches of an API server, dropped in two ways: the client's memory and descriptors stay (1 min; QOSM_WATCHES).
+soak-watches: $(VENV)/.ready
+	$(LONG) -s -m soak tests/soak/test_dropped_watches.py
 
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready
