@@ -145,7 +145,7 @@ class _ByOwner:
         self._local = local
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str:
-        if workload.namespace == NAMESPACE and workload.uid:
+        if workload.uid and workload.key == f"{NAMESPACE}/pod{workload.uid}":
             return "the cluster has not named this pod yet"
         return (self._api if workload.uid else self._local).begin(action, workload, now)
 
