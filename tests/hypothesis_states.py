@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from qosmanager.model.qos import Level, Plugin
-from qosmanager.model.state import Bucket, Burst, Moment, Pending, State, Watch
+from qosmanager.model.state import Bucket, Burst, Moment, Objective, Pending, State, Watch
 
 _names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 pod_keys = st.builds("{}/{}".format, _names, _names)
@@ -69,6 +69,20 @@ def states():
         reversals=_some(_times),
         oscillating=st.booleans(),
         floor_since=_maybe,
+        objective=st.builds(
+            Objective,
+            calm=st.dictionaries(pod_keys, st.floats(0, 1), max_size=3),
+            wanted=st.none() | _cores,
+            margin=st.none() | _cores,
+            suffering_since=_maybe,
+            fell=_maybe,
+            ceiling=st.none() | _cores,
+            severity=st.none() | st.floats(0, 1e6),
+            relapses=st.floats(0, 5),
+            futile=st.integers(0, 10**6),
+            borne_until=_maybe,
+            borne=st.floats(0, 1e6),
+        ),
         watches=_some(
             st.builds(
                 Watch,

@@ -23,7 +23,7 @@ from qosmanager.config.settings import (
 )
 from qosmanager.model.qos import Level, Mode, Plugin, QoS
 from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, Snapshot
-from qosmanager.model.state import Burst, Moment, Pending, State
+from qosmanager.model.state import Burst, Moment, Objective, Pending, State
 
 GIB = 1 << 30
 NOW = 10_000.0
@@ -104,7 +104,7 @@ def snapshots(draw, with_time: bool = True):
         ls_memory_growth=draw(maybe(st.floats(0, 50))),
     )
     allowed = draw(st.sampled_from([(), (), (0,), (900,)]))
-    return Snapshot(node=node, pods=some, be_cpus=allowed, time=NOW if with_time else None)
+    return Snapshot(node=node, pods=some, be_cpus=allowed, be_shielded=draw(st.booleans()), time=NOW if with_time else None)
 
 
 @st.composite
@@ -145,6 +145,25 @@ def states(draw, snapshot: Snapshot):
         unfit_since={pod.key: NOW - 20 for pod in snapshot.pods if draw(st.sampled_from([False, False, True]))},
         victim_ended=draw(moment),
         last_move=draw(st.sampled_from([-1, 0, 1])),
+        objective=draw(objectives(snapshot)),
+    )
+
+
+@st.composite
+def objectives(draw, snapshot: Snapshot):
+    moment = maybe(st.floats(NOW - 200, NOW))
+    return Objective(
+        calm={pod.key: draw(st.floats(0, 0.25)) for pod in snapshot.pods if draw(st.booleans())},
+        wanted=draw(maybe(cores(snapshot.node.cpus))),
+        margin=draw(maybe(cores(snapshot.node.cpus / 4))),
+        suffering_since=draw(moment),
+        fell=draw(moment),
+        ceiling=draw(maybe(st.floats(0.1, snapshot.node.cpus))),
+        severity=draw(maybe(st.floats(0, 5))),
+        relapses=draw(st.floats(0, 5)),
+        futile=draw(st.integers(0, 20)),
+        borne_until=draw(maybe(st.floats(NOW - 50, NOW + 100))),
+        borne=draw(st.floats(0, 5)),
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, SuppressRatio
+from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, Strategy, SuppressRatio
 from qosmanager.decide.allowance import allowance
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.engine.step import judge, step
@@ -88,12 +88,17 @@ def test_plugins_do_not_fail_and_limits_are_finite_and_positive(world):
     assert after.be_limit is None or after.be_limit > 0
 
 
+def is_left_to_the_kernel(snapshot, settings):
+    """With strategy slo weights of the kernel keep LS from BE where they can, not a limit."""
+    return settings.cpu_suppress.strategy is Strategy.SLO and snapshot.be_shielded
+
+
 @many
 @given(worlds())
 def test_ls_and_be_together_fit_the_node(world):
     state, snapshot, settings = world
     after, _, plan = step(state, snapshot, settings)
-    if settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or after.be_limit is None:
+    if settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or after.be_limit is None or is_left_to_the_kernel(snapshot, settings):
         return
     granted = {burst.pod: burst.limit for burst in after.bursts if not burst.observed}
     ls = sum(max(pod.cpu.usage or 0.0, granted.get(pod.key, 0.0)) for pod in snapshot.pods if is_latency_sensitive(pod.qos))
@@ -107,7 +112,7 @@ def test_ls_and_be_together_fit_the_node(world):
 def test_what_holds_batch_is_never_lifted_without_another_hold(world):
     state, snapshot, settings = world
     after, _, plan = step(state, snapshot, settings)
-    if settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or state.be_observed:
+    if settings.mode(Plugin.CPU_SUPPRESS) is not Mode.ENFORCE or state.be_observed or is_left_to_the_kernel(snapshot, settings):
         return
     lifted = {type(action) for action in plan.actions} & {RestoreBeCpuLimit, RestoreBeCpuset}
     assert len(lifted) <= 1

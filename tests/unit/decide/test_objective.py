@@ -1,0 +1,214 @@
+"""Strategy slo: down by what somebody suffers, up by the slack, room for demand, none where the kernel shields, one probing fall."""
+
+import pytest
+from msgspec.structs import replace
+
+from builders import NOW, be, decided, failing_node_qos_resource, ls, of_kind, remembered, rules, run, snapshot
+from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, Strategy
+from qosmanager.model.actions import Evict, RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetCpuLimit
+from qosmanager.model.qos import Mode
+from qosmanager.model.state import Objective, State
+
+SLO = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO))
+HELD = Objective(wanted=2.0, margin=1.0)
+
+
+def state(limit, **objective):
+    return State(time=NOW - 1, be_limit=limit, objective=replace(HELD, **objective))
+
+
+def calm(**more):
+    # LS uses 2 of 16 cores, the system none; p99 at 45 percent of the SLO: half of the slack.
+    return snapshot(ls(usage=2.0, wait=0.0, p99=0.045, slo=0.1), be(usage=more.pop("batch", 8.0)), cpu_usage=10.0, **more)
+
+
+def hurt(p99=0.2, wait=0.6, batch=8.0):
+    return snapshot(ls(usage=2.0, wait=wait, p99=p99, slo=0.1), be(usage=batch), cpu_usage=2.0 + batch)
+
+
+def shielded(reading):
+    return replace(reading, be_shielded=True)
+
+
+def limit(reading, before, settings=SLO):
+    return remembered(reading, before, settings).be_limit
+
+
+def test_without_a_shield_the_first_limit_is_what_demand_and_a_margin_leave():
+    # 16 - 2 - 5 percent of 16.
+    assert limit(calm(), State()) == pytest.approx(13.2)
+
+
+def test_behind_the_shield_there_is_no_limit():
+    assert decided(shielded(calm()), State(), SLO).actions == ()
+
+
+def test_behind_the_shield_a_limit_of_before_goes_at_once():
+    plan = decided(shielded(calm()), state(5.0), SLO)
+    assert len(of_kind(plan, RestoreBeCpuLimit)) == 1
+    assert limit(shielded(calm()), state(5.0)) is None
+
+
+def test_behind_the_shield_cpus_go_too():
+    before = replace(state(5.0), be_cpus="0-4")
+    cpus = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO, policy=Policy.CPUSET))
+    plan = decided(shielded(calm()), before, cpus)
+    assert (len(of_kind(plan, RestoreBeCpuset)), len(of_kind(plan, RestoreBeCpuLimit))) == (1, 0)
+
+
+# From min(limit 10, usage 8): SLO / p99 of it, between 0.3 and 0.9.
+@pytest.mark.parametrize(("p99", "fallen"), [(0.2, 4.0), (0.105, 7.2), (1.0, 2.4)])
+def test_the_limit_falls_by_the_severity_of_what_was_used(p99, fallen):
+    assert limit(hurt(p99), state(10.0, suffering_since=NOW - 1)) == pytest.approx(fallen)
+
+
+def test_suffering_of_a_single_look_is_chance():
+    assert limit(hurt(), state(10.0)) == 10.0
+
+
+def test_the_next_fall_waits_until_the_last_one_can_show():
+    assert limit(hurt(), state(10.0, suffering_since=NOW - 5, fell=NOW - 1)) == 10.0
+    assert limit(hurt(), state(10.0, suffering_since=NOW - 5, fell=NOW - 2)) == pytest.approx(4.0)
+
+
+def test_it_never_falls_below_min_cores():
+    assert limit(hurt(1.0, batch=0.2), state(0.2, suffering_since=NOW - 5)) == 0.1
+
+
+def test_batch_that_uses_next_to_nothing_is_not_the_cause():
+    assert limit(hurt(batch=0.1), state(10.0, suffering_since=NOW - 5)) == 10.0
+
+
+def test_behind_the_shield_it_takes_ten_seconds_of_suffering():
+    assert limit(shielded(hurt()), state(None, suffering_since=NOW - 9)) is None
+    assert limit(shielded(hurt()), state(None, suffering_since=NOW - 10)) == pytest.approx(4.0)
+
+
+def test_slow_from_elsewhere_takes_nothing_and_is_told():
+    reading = hurt(wait=0.0)
+    plan = decided(reading, state(10.0, suffering_since=NOW - 60), SLO)
+    assert "slow-elsewhere" in rules(plan)
+    assert limit(reading, state(10.0, suffering_since=NOW - 60)) >= 10.0
+
+
+def test_a_fall_after_which_nothing_waits_and_nothing_is_better_is_the_last():
+    after = remembered(hurt(wait=0.0), state(4.0, severity=1.0, fell=NOW - 1, suffering_since=NOW - 2, ceiling=8.0), SLO).objective
+    assert (after.futile, after.severity, after.ceiling) == (1, None, None)
+    assert after.borne_until == NOW + 300
+    again = state(4.0, futile=1, borne_until=NOW + 300, borne=1.0, suffering_since=NOW - 2)
+    assert limit(hurt(), again) >= 4.0
+
+
+def test_what_gets_much_worse_is_borne_no_longer():
+    before = state(4.0, borne_until=NOW + 300, borne=1.0, suffering_since=NOW - 2)
+    # 1.5 times the severity of 1.0 that was borne is a p99 of 250 ms.
+    assert limit(hurt(0.25, batch=4.0), before) >= 4.0
+    assert limit(hurt(0.26, batch=4.0), before) == pytest.approx(4.0 / 2.6)
+
+
+def test_at_the_floor_nothing_better_for_ten_seconds_is_no_use():
+    before = replace(state(0.1, severity=1.0, suffering_since=NOW - 30, fell=NOW - 20), floor_since=NOW - 9)
+    assert remembered(hurt(batch=0.1), before, SLO).objective.futile == 0
+    assert remembered(hurt(batch=0.1), replace(before, floor_since=NOW - 10), SLO).objective.futile == 1
+
+
+# Slack 50 percent: half of relaxStep 0.1 x 16 CPUs in a second; each relapse halves it.
+@pytest.mark.parametrize(("relapses", "risen"), [(0.0, 6.8), (1.0, 6.4)])
+def test_it_rises_by_the_slack_and_slower_after_relapses(relapses, risen):
+    before = state(6.0, relapses=relapses, fell=NOW - 3000)
+    assert limit(calm(), replace(before, last_move=1)) == pytest.approx(risen, abs=0.001)
+
+
+def test_it_rests_after_a_fall_longer_with_each_relapse():
+    assert limit(calm(), state(6.0, fell=NOW - 4)) == 6.0
+    assert limit(calm(), state(6.0, fell=NOW - 5)) > 6.0
+    assert limit(calm(), state(6.0, fell=NOW - 9, relapses=1.0)) == 6.0
+
+
+def test_a_turn_is_a_minute_from_the_one_before():
+    before = replace(state(6.0, fell=NOW - 30), last_move=-1, reversals=(NOW - 59,))
+    assert limit(calm(), before) == 6.0
+    assert limit(calm(), replace(before, reversals=(NOW - 60,))) > 6.0
+
+
+def test_after_a_relapse_the_first_step_is_small_and_has_to_hold_for_a_minute():
+    before = replace(state(6.0, fell=NOW - 70, relapses=1.0), last_move=-1)
+    assert limit(calm(), before) == pytest.approx(6.16)
+    assert limit(calm(), replace(before, last_move=1, reversals=(NOW - 59,))) == 6.0
+
+
+def test_what_was_too_much_is_not_given_again_soon():
+    # 0.9 x 7, and 2 percent of 16 CPUs more for each minute since.
+    assert limit(calm(), replace(state(6.0, ceiling=7.0, fell=NOW - 60), last_move=1)) == pytest.approx(6.62)
+
+
+def test_it_falls_to_what_demand_leaves_and_not_for_the_margin_alone():
+    # Room 14. A limit within it stays, one above falls to 16 - 2 - margin 1 (a second of its half-life of 15 min eased).
+    assert limit(calm(), state(13.9)) == 13.9
+    assert limit(calm(), state(14.2)) == pytest.approx(13.0, abs=0.01)
+
+
+def test_the_margin_is_what_demand_rose_by():
+    surged = snapshot(ls(usage=5.0, wait=0.0, p99=0.045, slo=0.1), be(usage=8.0), cpu_usage=13.0)
+    after = remembered(surged, state(13.0), SLO)
+    assert (after.objective.wanted, after.objective.margin) == (5.0, 3.0)
+    assert after.be_limit == pytest.approx(8.0)
+
+
+def test_a_relapse_is_a_fall_that_undoes_a_rise():
+    def relapses(last_move, fell):
+        return remembered(hurt(), replace(state(10.0, suffering_since=NOW - 5, fell=fell), last_move=last_move), SLO).objective.relapses
+
+    assert relapses(1, NOW - 100) == pytest.approx(1.0)
+    assert relapses(-1, NOW - 100) == 0.0
+    assert relapses(1, NOW - 1000) == 0.0
+
+
+@pytest.mark.parametrize("more", [ls("blind"), failing_node_qos_resource()])
+def test_nothing_rises_or_goes_while_a_pod_is_not_measured_or_a_plugin_failed(more):
+    reading = replace(calm(), pods=(*calm().pods, more))
+    assert limit(reading, state(6.0)) == 6.0
+    assert limit(shielded(reading), state(6.0)) == 6.0
+
+
+def test_a_plugin_that_failed_does_not_keep_a_limit_from_falling():
+    reading = replace(hurt(), pods=(*hurt().pods, failing_node_qos_resource()))
+    assert limit(reading, state(10.0, suffering_since=NOW - 5)) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("kept", [{"node_age": 60.0}, {"paused": True}])
+def test_stale_data_and_a_pause_keep_the_limit(kept):
+    assert limit(replace(hurt(), **kept), state(10.0, suffering_since=NOW - 5)) == 10.0
+
+
+def test_in_observe_it_is_decided_and_only_reported():
+    observing = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO, mode=Mode.OBSERVE))
+    before = replace(state(10.0, suffering_since=NOW - 5), be_observed=True)
+    (action,) = of_kind(decided(hurt(), before, observing), SetBeCpuLimit)
+    assert (action.mode, action.cores) == (Mode.OBSERVE, pytest.approx(4.0))
+
+
+def test_a_node_full_of_batch_is_no_emergency_and_a_burst_is_granted():
+    full = snapshot(
+        ls(usage=1.9, limit=2.0, throttled=0.3, request=2.0), be(usage=14.1), cpu_usage=16.0, load1=40.0, memory_total=1, cpu_trend=0.0
+    )
+    plan = decided(full, state(14.0), SLO)
+    assert plan.level.value == "LOW"
+    (burst,) = of_kind(plan, SetCpuLimit)
+    assert burst.cores == pytest.approx(3.0)
+
+
+def test_eviction_waits_until_batch_is_at_its_floor():
+    before = replace(state(4.0, suffering_since=NOW - 5), suppress_since=NOW - 60)
+    crowded = snapshot(ls(usage=15.0, wait=5.0, p99=0.9, slo=0.1, request=1.0), be(usage=4.0), cpu_usage=16.0, cpu_trend=2.0)
+    plan = decided(crowded, before, SLO)
+    assert of_kind(plan, Evict) == []
+    assert "suppress-first" in rules(plan)
+
+
+def test_a_surge_that_comes_back_finds_room():
+    # Two cores, for a second five, two again: what was learned leaves room for five for a while.
+    quiet, surge = calm(), snapshot(ls(usage=5.0, wait=0.0, p99=0.05, slo=0.1), be(usage=8.0), cpu_usage=13.0)
+    limits = [after.be_limit for after, _, _ in run([quiet, surge, *[quiet] * 30], None, SLO)]
+    assert limits[0] == pytest.approx(13.2)
+    assert max(limits[1:]) < 16 - 5
