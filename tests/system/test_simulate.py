@@ -48,6 +48,12 @@ def test_it_does_so_with_the_strategy_usage_too(name):
     assert [finding for finding in result.findings if finding.met is False] == []
 
 
+@pytest.mark.parametrize("name", [name for name in shipped() if name not in SHORTER and name not in CUT])
+def test_it_does_so_with_the_strategy_slo_too(name):
+    result = told(in_time(name), Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO)), Agent.ON)
+    assert [finding for finding in result.findings if finding.met is False] == []
+
+
 def test_nobody_goes_for_services_that_wait_for_their_own_limits():
     # Half the node, half the batch: the score is at EMERGENCY while both services are at their limits, and no core is lacking.
     loaded = load("two-services")
