@@ -17,6 +17,17 @@ Work = Callable[[Collection[str]], Mapping[str, Family | Receipt]]
 """The families of some groups, or why a group has none."""
 
 
+class _Kept:
+    """Files that stay as they are: those refused, and those of groups below, which were brought in line with them."""
+
+    def __init__(self, targets: Collection[str]) -> None:
+        self._targets = targets
+        self._above = tuple(f"{group}/" for target in targets if (group := target.rpartition("/")[0]))
+
+    def __contains__(self, target: object) -> bool:
+        return target in self._targets or (bool(self._above) and str(target).startswith(self._above))
+
+
 class Holding:
     """Keeps files of some names at what is wished for them."""
 
@@ -51,6 +62,6 @@ class Holding:
                 self._again[group] = now
         if changed:
             # What is new is held before what is left opens: BE is never open in between.
-            receipts += self._hands.let_go(self._names, families.values(), {receipt.target for receipt in refusals.values()})
+            receipts += self._hands.let_go(self._names, families.values(), _Kept({receipt.target for receipt in refusals.values()}))
         self._basis = basis
         return receipts

@@ -249,3 +249,15 @@ def test_v2_takes_no_empty_set_back_while_tasks_run_and_gets_every_cpu_instead(t
     assert "the kernel takes no empty set while tasks run in the group" in receipt.detail
     assert sets(bench, "be") == ["0-3"]
     assert bench.executor.restore_all() == (), "nothing is owned any more"
+
+
+def test_a_refused_set_leaves_those_below_ours_too(tmp_path):
+    bench = Bench(tmp_path)
+    bench.tree.add("be", cpuset_cpus="0-1")
+    bench.tree.add("be/job", pids=(7,), cpuset_cpus="0")
+    bench.pod("job", QoS.BE, "be/job")
+    bench.cycle(cpus("0"), cpus("3"))
+    assert bench.tree.text("be", "cpuset.cpus") == "0"
+    # Taken for one born since, it would be given what the group above it had.
+    bench.executor.restore_all()
+    assert (bench.tree.text("be", "cpuset.cpus"), bench.tree.text("be/job", "cpuset.cpus")) == ("0-1", "0")
