@@ -44,6 +44,12 @@ def evicted(record: CycleRecord) -> tuple[tuple[str, str], ...]:
     return tuple((each.action.pod, each.action.uid) for each in effects(record) if each.done and isinstance(each.action, Evict))
 
 
+def later(record: CycleRecord) -> tuple[Receipt, ...]:
+    """Return the receipts that tell how evictions of earlier cycles ended."""
+    ends = (Result.GONE, Result.FAILED)
+    return tuple(r for r in record.receipts if r.action is None and r.pod is not None and r.target == r.pod and r.result in ends)
+
+
 def foreign(record: CycleRecord) -> tuple[Receipt, ...]:
     """Return the receipts about values that somebody else changed (section 9: drift)."""
     return tuple(receipt for receipt in record.receipts if receipt.result is Result.DRIFTED)

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from qosmanager.config.settings import Settings
-from qosmanager.model.actions import Evict
+from qosmanager.model.actions import Evict, Receipt, Result
 from qosmanager.model.assessment import Assessment
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import LEVELS, MatrixAction, Mode, Plugin, Slo
@@ -25,7 +25,7 @@ from qosmanager.model.snapshot import Node, Pod
 from qosmanager.model.state import State
 from qosmanager.views.beside import NOTHING, Beside
 from qosmanager.views.cluster import ClusterView
-from qosmanager.views.effects import Effect, effects, foreign, is_conflict
+from qosmanager.views.effects import Effect, effects, foreign, is_conflict, later
 from qosmanager.views.figures import topic
 from qosmanager.views.recording import RecordingView
 from qosmanager.views.reports import OVER_BUDGET, thrift_of
@@ -75,6 +75,7 @@ class Metrics(Collector):
         self._suppressed = 0
         self._bursts = 0
         self._evicted: Counter[tuple[Plugin, str]] = Counter()
+        self._evicting: dict[str, tuple[Plugin, str]] = {}  # begun, and neither gone nor refused yet, by pod
         self._actions: Counter[tuple[str, str, str]] = Counter()
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._refusals: Counter[tuple[str, str]] = Counter()
@@ -92,6 +93,8 @@ class Metrics(Collector):
                 self._latencies.setdefault(stage, _Latency()).add(milliseconds)
             for effect in effects(record):
                 self._acted(effect, record)
+            for receipt in later(record):
+                self._ended(receipt)
             self._outcomes.update((outcome.plugin.value, outcome.verdict.value) for outcome in record.outcomes)
             self._refusals.update((refusal.plugin.value, refusal.rule) for refusal in record.plan.refusals)
             self._failures.update(failure.plugin.value for failure in record.plan.failures)
@@ -129,6 +132,12 @@ class Metrics(Collector):
         if beside.cluster is not None:
             yield from _cluster(beside.cluster)
 
+    def _ended(self, receipt: Receipt) -> None:
+        """An eviction counts when the pod is gone: a disruption budget may refuse it after it was begun."""
+        what = self._evicting.pop(receipt.pod or "", None)
+        if what is not None and receipt.result is Result.GONE:
+            self._evicted[what] += 1
+
     def _acted(self, effect: Effect, record: CycleRecord) -> None:
         action = effect.action
         result = effect.result.value if effect.result else "unknown"
@@ -136,7 +145,7 @@ class Metrics(Collector):
         if not effect.done:
             return
         if isinstance(action, Evict):
-            self._evicted[action.plugin, _why(action, record)] += 1
+            self._evicting[action.pod] = action.plugin, _why(action, record)
         elif effect.kind in ("set_be_cpu_limit", "set_be_cpuset"):
             self._suppressed += 1
         elif effect.kind == "set_cpu_limit":
@@ -147,7 +156,7 @@ class Metrics(Collector):
         yield _counter("cpu_burst", "CPU limits of LS pods raised for a burst.", (), [((), self._bursts)])
         for plugin, name in ((Plugin.CPU_EVICT, "cpu_evict"), (Plugin.MEMORY_EVICT, "memory_evict")):
             values = [((reason,), self._evicted[plugin, reason]) for reason in _EVICT_REASONS[plugin]]
-            yield _counter(name, f"BE pods evicted by {plugin.value}, by reason.", ("reason",), values)
+            yield _counter(name, f"BE pods evicted by {plugin.value} and gone, by reason.", ("reason",), values)
         actions = "Actions by plugin, kind and what became of them; observed: decided in observe mode and not done."
         yield _counter("action", actions, ("plugin", "kind", "result"), self._actions.items())
         yield _counter("action_outcome", "Verdicts on actions in the cycles after them.", ("plugin", "outcome"), self._outcomes.items())

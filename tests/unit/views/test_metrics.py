@@ -58,12 +58,24 @@ def test_the_names_are_those_of_section_7(series):
     assert series in values(scraped(full()))
 
 
+def ended(result):
+    """A later cycle in which the end of an eviction is told."""
+    return record(receipts=(receipt(None, result, target="batch/crunch", pod="batch/crunch"),))
+
+
 def test_what_was_done_is_counted():
     seen = values(scraped(full(), full()))
     assert seen["koordlet_qos_cpu_suppress_total"] == "2.0"
     assert seen["koordlet_qos_cpu_burst_total"] == "2.0"
-    assert seen['koordlet_qos_cpu_evict_total{reason="cpu_pressure"}'] == "2.0"
     assert seen['koordlet_qos_action_total{kind="evict",plugin="CPUEvict",result="applied"}'] == "2.0"
+
+
+def test_an_eviction_is_counted_when_the_pod_is_gone():
+    begun = record(actions=(EVICT_CPU,), receipts=(receipt(0, Result.APPLIED),))
+    name = 'koordlet_qos_cpu_evict_total{reason="cpu_pressure"}'
+    assert values(scraped(begun))[name] == "0.0"
+    assert values(scraped(begun, ended(Result.GONE), ended(Result.GONE)))[name] == "1.0"
+    assert values(scraped(begun, ended(Result.FAILED), ended(Result.GONE)))[name] == "0.0"
 
 
 def test_what_was_only_observed_is_counted_apart():
@@ -93,7 +105,7 @@ def test_what_did_not_happen_is_not_counted_as_done(result):
 def test_a_memory_eviction_has_the_reason_that_held(oom, leaking, short, reason):
     base = record(actions=(replace(EVICT_MEMORY, leaking=leaking),), receipts=(receipt(0, Result.APPLIED),))
     of = replace(base, assessment=replace(ASSESSMENT, oom=OomRisk(present=oom)), state=replace(base.state, memory_short=short))
-    seen = values(scraped(of))
+    seen = values(scraped(of, ended(Result.GONE)))
     assert seen[f'koordlet_qos_memory_evict_total{{reason="{reason}"}}'] == "1.0"
 
 
