@@ -24,7 +24,7 @@ _LEAST_USE = 0.02  # cores: of less, the share that waits is a matter of roundin
 _TIMES_CALM, _MORE_THAN_CALM = 1.5, 0.1  # a stall is borne up to so many times the calm, and that much more
 _SIGN_TIMES, _SIGN_MORE = 1.5, 0.02  # above it a pod waits for CPU that others have
 _ROOM_TO_RISE = 0.9  # of the bound: from there on nothing is slack
-_WELL = 0.8  # of its SLO: whatever such a pod waits is its calm
+_WELL = 0.8  # of its SLO
 _LITTLE_BE = 0.02  # of the node's CPUs: so little BE keeps nobody waiting
 _CALMS_IN, _STIRS_IN = 10.0, 60.0  # seconds in which two thirds of a difference are learned, downwards and upwards
 
@@ -36,21 +36,30 @@ def look_after(state: State, snapshot: Snapshot, census: Census, settings: Setti
     known = state.objective.calm
     little = census.be_usage <= max(_LITTLE_BE * snapshot.node.cpus, settings.cpu_suppress.min_cores) and not census.unmeasured
     elapsed = _elapsed(state, snapshot, settings)
+    down, up = (1 - exp(-elapsed / seconds) for seconds in (_CALMS_IN, _STIRS_IN))
     calms: dict[str, float] = {}
     suffering, unjudged, slack = [], [], 1.0
     for pod in census.ls:
         stalled = stall(pod)
         calm = known.get(pod.key, _FIRST_CALM)
-        found = _judge(pod, stalled, calm)
-        if found is None:
-            if stalled is None and (pod.cpu.usage is None or pod.cpu.usage >= _LEAST_USE):
-                unjudged.append(pod.key)
-        elif is_above(found.value, found.bound):
-            suffering.append(found)
+        p99, slo = pod.latency.p99, pod.latency.slo
+        if p99 is not None and slo is not None:
+            measure, value, bound = P99, p99, slo
+        elif stalled is not None:
+            measure, value, bound = STALL, stalled, bearable(calm)
         else:
-            slack = min(slack, 1 - found.value / (_ROOM_TO_RISE * found.bound))
+            if pod.cpu.usage is None or pod.cpu.usage >= _LEAST_USE:
+                unjudged.append(pod.key)
+            continue
+        if value > bound and is_above(value, bound):
+            where = _elsewhere(pod, stalled, calm) if measure == P99 else _own_cpus(pod)
+            suffering.append(Suffering(pod=pod.key, measure=measure, value=value, bound=bound, elsewhere=where))
+        else:
+            slack = min(slack, 1 - value / (_ROOM_TO_RISE * bound))
         if stalled is not None:
-            calms[pod.key] = _learned(calm, stalled, elapsed, free=little or _is_well(pod))
+            # Whatever a pod waits that is well inside its SLO is its calm.
+            free = little or (measure == P99 and value <= _WELL * bound)
+            calms[pod.key] = calm if stalled > calm and not free else _learned(calm, stalled, down, up)
     wellbeing = Wellbeing(suffering=tuple(suffering), slack=max(0.0, slack), unjudged=tuple(unjudged))
     return replace(state, objective=replace(state.objective, calm=calms)), wellbeing
 
@@ -69,16 +78,6 @@ def bearable(calm: float) -> float:
     return _TIMES_CALM * calm + _MORE_THAN_CALM
 
 
-def _judge(pod: Pod, stalled: float | None, calm: float) -> Suffering | None:
-    """Return the pod's measure and its bound, whether it suffers or not; None: nothing tells."""
-    p99, slo = pod.latency.p99, pod.latency.slo
-    if p99 is not None and slo is not None:
-        return Suffering(pod=pod.key, measure=P99, value=p99, bound=slo, elsewhere=_elsewhere(pod, stalled, calm))
-    if stalled is None:
-        return None
-    return Suffering(pod=pod.key, measure=STALL, value=stalled, bound=bearable(calm), elsewhere=_own_cpus(pod))
-
-
 def _elsewhere(pod: Pod, stalled: float | None, calm: float) -> str:
     """Return why a latency is not BE's doing; empty: it may be, also where nothing tells whether the pod waits for CPU."""
     if own := _own_cpus(pod):
@@ -95,16 +94,9 @@ def _own_cpus(pod: Pod) -> str:
     return "its CPUs are its own" if pod.exclusive_cpus else ""
 
 
-def _is_well(pod: Pod) -> bool:
-    p99, slo = pod.latency.p99, pod.latency.slo
-    return p99 is not None and slo is not None and p99 <= _WELL * slo
-
-
-def _learned(calm: float, stalled: float, elapsed: float, *, free: bool) -> float:
-    """Return the calm after so many seconds of a stall; it only rises while that is `free` of BE."""
-    if stalled > calm and not free:
-        return calm
-    return min(_MOST_CALM, calm + (stalled - calm) * (1 - exp(-elapsed / (_CALMS_IN if stalled < calm else _STIRS_IN))))
+def _learned(calm: float, stalled: float, down: float, up: float) -> float:
+    """Return the calm after a stall; `down` and `up`: the share of a difference that is learned of one look."""
+    return min(_MOST_CALM, calm + (stalled - calm) * (down if stalled < calm else up))
 
 
 def _elapsed(state: State, snapshot: Snapshot, settings: Settings) -> float:
