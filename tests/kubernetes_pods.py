@@ -25,7 +25,6 @@ def known(uid: str, **given: Any) -> KnownPod:
         "critical": False,
         "terminating": False,
         "owner": "ReplicaSet",
-        "owner_uid": "r-1",
         "grace": 30.0,
         "claims": NO_CLAIMS,
     }

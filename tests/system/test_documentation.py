@@ -61,9 +61,10 @@ def test_an_example_snapshot_can_be_decided(path):
 
 
 def test_every_example_is_of_a_kind_that_is_tested():
-    # The traces are read in tests/unit/cli/test_import_trace.py.
+    # The traces are read in tests/unit/cli/test_import_trace.py, what is for Kubernetes in tests/unit/kubernetes/test_examples.py.
     tested = {*EXAMPLES.glob("config*.yaml"), *EXAMPLES.glob("workloads*.yaml"), *(EXAMPLES / "snapshots").glob("*.yaml")}
     tested |= {*(EXAMPLES / "traces").glob("usage.csv"), *(EXAMPLES / "traces" / "alibaba-2018").glob("*.csv")}
+    tested |= {*(EXAMPLES / "kubernetes").glob("*.yaml")}
     assert {path for path in EXAMPLES.rglob("*") if path.is_file()} == tested
 
 

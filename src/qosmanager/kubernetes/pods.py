@@ -67,7 +67,6 @@ class KnownPod(Struct, frozen=True, kw_only=True):
     critical: bool
     terminating: bool
     owner: str | None
-    owner_uid: str
     grace: float
     claims: Claims | None
     slo_p99: float | None = None
@@ -98,7 +97,6 @@ def known_pod(pod: PodJson) -> KnownPod:
     said = _Said(f"{metadata.namespace}/{metadata.name}", metadata)
     label, consent = said.qos(), said.consent()
     qos = label or _qos(metadata.namespace, spec, status)
-    owner, owner_uid = _owner(metadata, said.annotations)
     return KnownPod(
         name=metadata.name,
         namespace=metadata.namespace,
@@ -110,8 +108,7 @@ def known_pod(pod: PodJson) -> KnownPod:
         created=_time(metadata.creation_timestamp),
         critical=said.critical() or consent is False,
         terminating=bool(metadata.deletion_timestamp) or status.phase in _ENDED,
-        owner=owner,
-        owner_uid=owner_uid,
+        owner=_owner(metadata, said.annotations),
         grace=GRACE if spec.termination_grace_period_seconds is None else max(0.0, spec.termination_grace_period_seconds),
         claims=said.claims(pod),
         slo_p99=said.slo(),
@@ -207,14 +204,14 @@ class _Said:
         self.problems.append(f"{self._key}: {where} {printable(text)!r} is not allowed; {allowed}")
 
 
-def _owner(metadata: Metadata, annotations: dict[str, str]) -> tuple[str | None, str]:
-    """Return the controller's kind and uid; "Node": kubelet itself, from a file of its own."""
+def _owner(metadata: Metadata, annotations: dict[str, str]) -> str | None:
+    """Return the controller's kind; "Node": kubelet itself, from a file of its own."""
     if MIRROR in annotations or annotations.get(CONFIG_SOURCE, "api") != "api":
-        return "Node", ""
+        return "Node"
     for reference in metadata.owner_references or ():
         if reference.controller:
-            return reference.kind, reference.uid or ""
-    return None, ""
+            return reference.kind
+    return None
 
 
 def _containers(status: Status) -> dict[str, str]:

@@ -75,7 +75,6 @@ def _joined(workload: Workload, pod: KnownPod, has_name: bool) -> Workload:
         critical=pod.critical,
         terminating=pod.terminating,
         owner=pod.owner,
-        owner_uid=pod.owner_uid,
         labelled=pod.labelled,
         slo_p99=pod.slo_p99,
         latency=pod.latency,

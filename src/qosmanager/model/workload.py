@@ -53,7 +53,6 @@ class Workload(Struct, frozen=True, kw_only=True):
     critical: bool = False
     terminating: bool = False
     owner: str | None = None
-    owner_uid: str = ""  # of the controller itself, where the cluster tells; all of its pods have the same
     labelled: bool = True
     cpu_request: float | None = None
     cpu_limit: float | None = None

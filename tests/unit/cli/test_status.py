@@ -30,6 +30,7 @@ from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import PodLatency
 from qosmanager.model.state import State
 from qosmanager.views.beside import Beside
+from qosmanager.views.cluster import ClusterView
 from qosmanager.views.recording import RecordingView
 from qosmanager.views.status import About, status
 from records import API, LIMIT, MIB, WALL, receipt, record
@@ -260,6 +261,15 @@ def test_a_recording_that_has_stopped_and_another_configuration_are_told():
         said = run("status", "--url", server.url, columns=140).output
     assert "NOT RECORDED any more in /r: No space left on device\n" in said
     assert "BESIDE other.yaml: level LOW instead of HIGH; so far it differed in 4 of 9 cycles and would have evicted 2\n" in said
+
+
+def test_whose_word_on_the_pods_counts_is_shown_and_how_old_it_is():
+    cluster = ClusterView(node_name="worker-1", origin="kubelet", age=125.0, pods=3, problems=("pods from api: no route", "another"))
+    about = About(version="1", pid=1, started=0.0)
+    moment = Moment(status=status(record(), Settings(), about, Beside(cluster=cluster)), decisions=())
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(screen(moment, Room(100)))
+    assert "cluster 3 pods of worker-1 by the kubelet, 2 min old; pods from api: no route\n" in console.export_text()
 
 
 def test_what_stands_in_the_kernel_is_shown_and_what_is_refused_with_its_reason():

@@ -108,7 +108,7 @@ def test_groups_get_everything_that_the_cluster_says(kernel, driver):
     (found,) = node.workloads().values()
     assert (found.key, found.uid, found.cgroup, found.qos, found.labelled) == ("batch/rec-0", A, where, QoS.BE, True)
     assert (found.critical, found.grace, found.slo_p99, found.latency) == (True, 7.0, 0.1, said.latency)
-    assert (found.priority, found.created, found.owner, found.owner_uid) == (5000, 1000.0, "ReplicaSet", "r-1")
+    assert (found.priority, found.created, found.owner) == (5000, 1000.0, "ReplicaSet")
     assert (found.cpu_request, found.cpu_limit, found.memory_request, found.memory_limit) == (1.5, 2.0, 1 << 30, None)
     assert {container.name for container in found.containers} == {"main"}
 
