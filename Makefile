@@ -125,7 +125,7 @@ soak-real: $(VENV)/.ready
 
 # Every shipped scenario at its full length, days included, with both strategies, with the agent and without it (half an hour).
 soak-scenarios: $(VENV)/.ready
-	$(LONG) -s -m soak tests/soak/test_scenarios.py
+	$(LONG) -s -m soak tests/soak/test_scenarios.py tests/soak/test_forecast.py
 
 # The image, built from this machine's own Python and run with the manifests' few capabilities; needs buildah and runc (2 min).
 soak-container: $(VENV)/.ready

@@ -78,6 +78,15 @@ class CannotListenError(Exception):
     """No group can be listened to; the text says why."""
 
 
+class Shelf(Protocol):
+    """One thing kept for the next start. Both raise OSError."""
+
+    def load(self) -> bytes | None:
+        """What is kept; None: nothing."""
+
+    def store(self, data: bytes) -> None: ...
+
+
 class OwnMeter(Protocol):
     """What this process itself uses; read once a cycle, so it must be cheap."""
 

@@ -19,11 +19,12 @@ KERNEL = ("test_acting", "test_demo_groups", "test_fake_kernel", "test_isolation
 # The agent takes 5 s to start there: of what starts it often, the part that asks the most of the kernel.
 AGENT = (
     "kernel/test_killed_writer.py::test_all_originals_come_back_after_kill_9_at_any_instant",
+    "kernel/test_stall_alarm.py::test_where_the_kernel_allows_triggers_they_wake_us_too",
     "system/test_daemon.py::test_it_limits_be_and_puts_everything_back_on_sigterm",
     "system/test_isolation.py::test_all_of_it_comes_back_after_the_agent_was_killed",
     "system/test_daemon.py::test_pods_that_come_and_go_and_groups_removed_under_it",
 )
-ALL = ("kernel/test_killed_writer.py", "system/test_daemon.py")  # chaos needs ten cycles a second
+ALL = ("kernel/test_killed_writer.py", "kernel/test_stall_alarm.py", "system/test_daemon.py")  # chaos needs ten cycles a second
 ENVIRONMENT = {"QOSM_SLOWNESS": "10", "QOSM_KILLS": "2"}
 
 

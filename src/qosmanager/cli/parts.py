@@ -34,10 +34,11 @@ from qosmanager.linux.kubelet import KubeletCpus
 from qosmanager.linux.latency import PrometheusLatencies
 from qosmanager.linux.lock import LockHeldError, NodeLock, TreeLock
 from qosmanager.linux.processes import ProcScores
+from qosmanager.linux.shelf import FileShelf
 from qosmanager.linux.systemd import Systemd
 from qosmanager.model.actions import Knob
 from qosmanager.model.workload import WorkloadRule
-from qosmanager.ports import Clock
+from qosmanager.ports import Clock, Shelf
 from qosmanager.views.cluster import ClusterView
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Acting(Struct, frozen=True):
     renew: Callable[[], bool]
     shield: Shield
     knobs: Callable[[], tuple[Knob, ...]]
+    shelf: Shelf | None = None  # for what is learned; None: what only records keeps nothing
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -115,6 +117,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
         lambda: any([lock.renew(), journal.renew()]),
         shield,
         lambda: (*executor.knobs(), shield.knob()),
+        FileShelf(state_dir / "forecast.json"),
     )
 
 
@@ -157,6 +160,7 @@ def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) ->
         pods_age=_unasked if cluster is None else cluster.pods_age,
         evictions_barred=_unbarred if cluster is None else cluster.evictions_barred,
         isolated=acting.shield,
+        shelf=acting.shelf,
     )
     sampler = Sampler(sources, wanted.settings)
     stack.callback(sampler.close)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from qosmanager.collect.conditions import Conditions, Missing, OwnLimit, Pace
+from qosmanager.collect.foresight import Foresight
 from qosmanager.collect.isolation import Isolated, IsolationReader, batch_groups
 from qosmanager.collect.metric_cache import MetricCache
 from qosmanager.collect.node_tracker import NodeTracker
@@ -18,10 +19,11 @@ from qosmanager.collect.states_informer import Residents, StatesInformer
 from qosmanager.collect.suspicion import Suspicion
 from qosmanager.collect.trend import slope
 from qosmanager.config.settings import Policy, Settings
-from qosmanager.model.qos import QoS, is_latency_sensitive
+from qosmanager.model.forecast import Forecast
+from qosmanager.model.qos import Mode, QoS, is_latency_sensitive
 from qosmanager.model.snapshot import EVICTIONS, Node, Pod, Snapshot
 from qosmanager.model.workload import Placement, Workload
-from qosmanager.ports import Clock, Earlier, Latencies
+from qosmanager.ports import Clock, Earlier, Latencies, Shelf
 
 FITS = 10.0  # seconds between two fits
 LIMITS = 10.0  # seconds between two looks at the CPUs that BE may have
@@ -50,6 +52,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     own_limit: OwnLimit
     allowed_cpus: Callable[[Collection[str]], frozenset[int]] = lambda _: frozenset()
     isolated: Isolated | None = None
+    shelf: Shelf | None = None
     pods_age: Callable[[], float | None] = lambda: None
     evictions_barred: Callable[[], str] = lambda: ""
 
@@ -66,6 +69,9 @@ class Sampler:
         self._workloads: dict[str, Workload] | None = None  # of the pods; None: to be listed anew
         self._trends = Trends()
         self._suspicion = Suspicion()
+        self._foresight = Foresight(sources.shelf)
+        self._foresees = False
+        self._forecasts: tuple[Forecast, ...] = ()
         self._informer = sources.informer
         self._thrift = 0
         self._hurried: Mapping[str, Earlier] = {}
@@ -81,6 +87,7 @@ class Sampler:
         """Take settings into use: the period says what a gap is, `memoryGrowthThreshold` what a leak is; policy cpuset wants BE's CPUs."""
         self._wants_be_cpus = settings.cpu_suppress.policy is Policy.CPUSET
         self._isolation.configure(settings)
+        self._foresees = settings.forecast.mode is not Mode.OFF
         self._gap = max(LEAST_GAP, 3 * settings.sync_period)
         self._growth_threshold = settings.memory_evict.memory_growth_threshold * MEGABYTE
 
@@ -102,7 +109,8 @@ class Sampler:
         """What of the declarations could not be followed in the last cycle, and what could not be asked or read, for people."""
         declared = self._residents.problems if self._residents else ()
         node = (self._node.failure,) if self._node.failure else ()
-        return (*declared, *self._sources.latencies.problems(), *node)
+        foresight = (self._foresight.problem,) if self._foresight.problem else ()
+        return (*declared, *self._sources.latencies.problems(), *node, *foresight)
 
     def sample(self) -> tuple[Snapshot, Placement]:
         """Measure now. Raises NodeUnreadableError while the node has never been readable."""
@@ -133,6 +141,7 @@ class Sampler:
             node_age=0.0 if self._node.sampled is None else max(0.0, clock.monotonic() - self._node.sampled),
             pods_age=None if pods_age is None else round(pods_age, 1),
             missing=missing,
+            forecasts=self._foretell(now, pods, early),
             attributions=self._suspicion.attributions if early else self._suspicion.look(now, pods),
         )
         if self._workloads is None:
@@ -152,6 +161,11 @@ class Sampler:
         self._sources.latencies.close()
         for key in tuple(self._pods):
             self._drop(key)
+
+    def _foretell(self, now: float, pods: list[Pod], early: bool) -> tuple[Forecast, ...]:
+        if not early:
+            self._forecasts = self._foresight.look(now, self._sources.clock.wall(), pods) if self._foresees else ()
+        return self._forecasts
 
     def _read_be_cpus(self, now: float, residents: Residents) -> tuple[int, ...]:
         if not self._wants_be_cpus:

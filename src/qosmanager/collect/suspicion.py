@@ -19,7 +19,7 @@ from qosmanager.model.snapshot import Pod
 EVERY = 10.0  # seconds
 MOMENTS = 30
 SUFFERS = {"cpu": 0.1, "io": 0.1, "memory": 0.05}  # shares of the last 10 s in which some task waited (of memory: all did)
-_MOST = 5  # services at a time, those that stall most
+_MOST = 3  # services at a time, those that stall most
 
 Kinds = dict[str, float | None]
 

@@ -211,6 +211,14 @@ class FastPathSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid
     max_per_second: Annotated[int, _meta("number", "cycles before their turn, at most", 1, 10)] = 5
 
 
+class ForecastSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What services want by time of day. It only ever tightens."""
+
+    mode: Annotated[Mode, _meta("", "off: nothing is learned; observe: learned and shown; enforce: BE leaves what is foretold free")] = (
+        Mode.OBSERVE
+    )
+
+
 class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """All of `qosManager:`."""
 
@@ -224,9 +232,12 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
         float, _meta("ratio", "the LS request counts as at least this share of the CPUs; 0: the literal ratio", 0, 1)
     ] = 0.25
     evict_unlabelled: Annotated[bool, _meta("", "evict BestEffort pods without a QoS label too")] = False
-    eviction_budget: Annotated[int, _meta("number", "on Kubernetes, at most so many evictions of this node's pods in an hour", 1, 1000)] = 10
+    eviction_budget: Annotated[int, _meta("number", "on Kubernetes, at most so many evictions of this node's pods in an hour", 1, 1000)] = (
+        10
+    )
     system_reserved: SystemReserved = SystemReserved()
     fast_path: FastPathSettings = FastPathSettings()
+    forecast: ForecastSettings = ForecastSettings()
     cpu_burst: CpuBurstSettings = CpuBurstSettings()
     cpu_suppress: CpuSuppressSettings = CpuSuppressSettings()
     cpu_evict: CpuEvictSettings = CpuEvictSettings()

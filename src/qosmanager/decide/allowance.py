@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Strategy
 from qosmanager.decide.facts import Draft, Facts
-from qosmanager.model.qos import Level
+from qosmanager.model.qos import Level, Mode
 
 
 def room_beside_demand(facts: Facts, draft: Draft) -> float:
@@ -14,11 +14,20 @@ def room_beside_demand(facts: Facts, draft: Draft) -> float:
     taken = 0.0
     for key, wanted in facts.ls_wanted:
         taken += max(wanted, draft.granted.get(key, 0.0)) if draft.granted else wanted
-    return draft.resources.node_available - taken
+    return draft.resources.node_available - taken - forecast_claim(facts, draft)
+
+
+def forecast_claim(facts: Facts, draft: Draft) -> float:
+    """Return what services will soon want beyond what they want or were granted now, in cores, where the forecast is enforced."""
+    if facts.settings.forecast.mode is not Mode.ENFORCE:
+        return 0.0
+    wanted = {key: max(cores, draft.granted.get(key, 0.0)) for key, cores in facts.ls_wanted}
+    soon = ((each.cores, sum(wanted.get(key, 0.0) for key in each.pods)) for each in facts.snapshot.forecasts)
+    return sum(max(0.0, cores - now) for cores, now in soon if cores is not None)
 
 
 class Allowance(Struct, frozen=True):
-    """Cores for all BE: the clamped `target`, and the `room` beside the LS pods' demand that it may not exceed."""
+    """Cores for all BE: the clamped `target`, and the `room` beside the LS pods' demand, now and as foretold, that it may not exceed."""
 
     target: float
     room: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qosmanager.model.attribution import Attribution
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import QoS
 
 EVICTIONS = "evictions"  # what `Snapshot.missing` says of them is why nobody can be evicted now
@@ -155,4 +156,5 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     pods_age: float | None = None
     paused: bool = False
     missing: dict[str, str] = {}
+    forecasts: tuple[Forecast, ...] = ()  # of each service, what it wants within the next minutes
     attributions: tuple[Attribution, ...] = ()  # services that suffer, and who is suspected; a tie-break of CPUEvict

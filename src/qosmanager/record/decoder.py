@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Outcome, Plan, Receipt
 from qosmanager.model.attribution import Attribution
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
@@ -70,6 +71,7 @@ class Decoder:
         self._missing: dict[str, str] = {}
         self._places = Places()
         self._attributions: tuple[Attribution, ...] = ()
+        self._forecasts: tuple[Forecast, ...] = ()
         self._pause: Pause | None = None
         self._thrift: tuple[int, str] | None = None
         self._pods: list[Pod] = []
@@ -135,6 +137,7 @@ class Decoder:
             paused=bool(paused),
             missing=dict(self._missing),
             attributions=self._attributions,
+            forecasts=self._forecasts,
         )
 
     def _own(self) -> OwnUse | None:
@@ -157,6 +160,8 @@ class Decoder:
             self._pods_age = message.pods_age
         if message.attributions is not UNSET:
             self._attributions = message.attributions
+        if message.forecasts is not UNSET:
+            self._forecasts = message.forecasts
 
     def _take_declared(self, message: Message) -> None:
         if message.settings is not UNSET:

@@ -68,6 +68,7 @@ class Encoder:
         self._workloads: dict[str, Workload] | None = None
         self._places: Places | None = None
         self._attributions: object = ()
+        self._forecasts: object = ()
         self._pause: object = UNSET
         self._thrift: object = UNSET
         self._pods: tuple[Pod, ...] | None = None
@@ -136,6 +137,8 @@ class Encoder:
             self._pods_age = message.pods_age = snapshot.pods_age
         if snapshot.attributions != self._attributions:
             self._attributions = message.attributions = snapshot.attributions
+        if snapshot.forecasts != self._forecasts:
+            self._forecasts = message.forecasts = snapshot.forecasts
 
     def _take_places(self, placement: Placement) -> Places | None:
         """Return where the pods lie, when that has changed."""

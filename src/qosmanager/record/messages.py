@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Outcome, Plan, Receipt
 from qosmanager.model.attribution import Attribution
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Node, Pod
 from qosmanager.model.state import State
@@ -67,6 +68,7 @@ class Message(Struct, kw_only=True, omit_defaults=True):
     missing: dict[str, str | None] | UnsetType = UNSET  # what changed; None: measured again
     places: Places | UnsetType = UNSET
     pause: Pause | UnsetType | None = UNSET
+    forecasts: tuple[Forecast, ...] | UnsetType = UNSET
     attributions: tuple[Attribution, ...] | UnsetType = UNSET
     cause: str = ""  # why the cycle came before its turn
     thrift: tuple[int, str] | UnsetType | None = UNSET  # steps and reason of the agent's own use; None: it is not looked at

@@ -12,6 +12,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.model.actions import Knob, Refusal, Resources
 from qosmanager.model.attribution import Attribution
 from qosmanager.model.fast_path import FastPathUse
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.qos import Plugin, QoS
@@ -115,6 +116,7 @@ class Status(Struct, frozen=True, kw_only=True):
     degraded: tuple[str, ...]
     missing: dict[str, str]
     durations_ms: dict[str, float]
+    forecasts: tuple[Forecast, ...] = ()  # what each service is expected to want within the next minutes, in cores
     attributions: tuple[Attribution, ...] = ()  # services that suffer, and who is likely to be the cause
     dry_run: bool = False
     pause: PauseView | None = None
@@ -152,6 +154,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         missing=snapshot.missing,
         durations_ms={stage: round(value, 3) for stage, value in record.durations.items()},
         dry_run=about.dry_run,
+        forecasts=snapshot.forecasts,
         attributions=snapshot.attributions,
         pause=None if record.pause is None else _pause(record.pause, record.wall),
         settings=settings,

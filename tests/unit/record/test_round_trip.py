@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from builders import be, ls, snapshot
 from qosmanager.config.settings import Settings
 from qosmanager.model.attribution import Attribution, Suspect
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import CpuId, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
@@ -80,6 +81,13 @@ def test_who_is_suspected_stands_until_it_changes():
     assert [reading.attributions for _, reading in back(cycles)] == [(), suspected, suspected, ()]
 
 
+def test_what_is_foretold_stands_until_it_changes():
+    first, second = run(2)
+    foretold = (Forecast("shop/api", ("shop/api-0",), cores=3.0, error=0.1),)
+    cycles = [first, replace(second, record=replace(second.record, snapshot=replace(second.record.snapshot, forecasts=foretold)))]
+    assert [reading.forecasts for _, reading in back(cycles)] == [(), foretold]
+
+
 def test_why_a_cycle_came_early_comes_back():
     assert [recorded.cause for recorded, _ in back(changed(cause="waited for CPU: shop/api"))] == ["", "waited for CPU: shop/api"]
 
@@ -145,7 +153,20 @@ def test_a_message_that_is_none_is_refused(data):
         (
             Snapshot,
             (),
-            {"node", "pods", "be_cpus", "be_shielded", "be_memory", "time", "node_age", "pods_age", "paused", "missing", "attributions"},
+            {
+                "node",
+                "pods",
+                "be_cpus",
+                "be_shielded",
+                "be_memory",
+                "time",
+                "node_age",
+                "pods_age",
+                "paused",
+                "missing",
+                "attributions",
+                "forecasts",
+            },
         ),
         (OwnUse, OWN, {"thrift", "reason"}),
     ],

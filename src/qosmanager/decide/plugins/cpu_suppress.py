@@ -7,7 +7,7 @@ import math
 from msgspec.structs import replace
 
 from qosmanager.config.settings import Policy, Strategy
-from qosmanager.decide.allowance import Allowance, allowance, ls_claim
+from qosmanager.decide.allowance import Allowance, allowance, forecast_claim, ls_claim
 from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.level import hold_level
@@ -155,7 +155,9 @@ def _reason(facts: Facts, draft: Draft, allowed: Allowance, limit: float) -> str
             f"{level.value}: (node {resources.node_available:.4g} - LS claim {ls_claim(facts, draft):.4g})"
             f" x {settings.suppress_ratio.of(level):g}"
         )
-    reason = f"{origin}, at most {allowed.room:.4g} beside LS demand, at least {settings.min_cores:g}: target {allowed.target:.4g}"
+    foretold = forecast_claim(facts, draft)
+    beside = f"LS demand and {foretold:.4g} more that is foretold" if foretold else "LS demand"
+    reason = f"{origin}, at most {allowed.room:.4g} beside {beside}, at least {settings.min_cores:g}: target {allowed.target:.4g}"
     before = draft.state.be_limit
     if before is None:
         return f"{reason}; no limit was in force"

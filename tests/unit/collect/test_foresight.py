@@ -1,0 +1,89 @@
+from builders import be, ls
+from qosmanager.collect.foresight import Foresight
+
+DAY = 86400
+MIDNIGHT = 20_000.0 * DAY
+
+
+class Shelf:
+    def __init__(self, kept: bytes | None = None) -> None:
+        self.kept = kept
+        self.broken = False
+
+    def load(self) -> bytes | None:
+        return self.kept
+
+    def store(self, data: bytes) -> None:
+        if self.broken:
+            raise OSError(28, "No space left on device")
+        self.kept = data
+
+
+def peak(seconds):
+    """3 cores from nine to ten, else 1."""
+    return 3.0 if 9 <= seconds % DAY / 3600 < 10 else 1.0
+
+
+def live(foresight, begin, end, wanted=peak):
+    """Look once a minute from one moment to another, in seconds since midnight of the first day; return what is foretold at last."""
+    found = ()
+    for seconds in range(begin, end, 60):
+        found = foresight.look(float(seconds), MIDNIGHT + seconds, [ls("api", usage=wanted(seconds)), be("etl", usage=5.0)])
+    return found[0]
+
+
+def test_after_two_days_a_peak_is_foretold_ten_minutes_before_it():
+    foresight = Foresight(None)
+    assert live(foresight, 0, 2 * DAY).why_none == "what was foretold is not judged yet"
+    before = live(foresight, 2 * DAY, 2 * DAY + 8 * 3600 + 49 * 60)
+    assert (before.service, before.pods, before.cores, before.error) == ("shop/api", ("shop/api",), 1.0, 0.0)
+    assert live(foresight, 2 * DAY + 8 * 3600 + 49 * 60, 2 * DAY + 8 * 3600 + 52 * 60).cores == 3.0
+
+
+def test_on_the_first_days_nothing_is_foretold():
+    assert live(Foresight(None), 0, DAY).cores is None
+
+
+def test_a_changed_pattern_ends_it():
+    foresight = Foresight(None)
+    live(foresight, 0, 3 * DAY)
+    # 2 cores all day instead of 1: wrong by all of it.
+    found = live(foresight, 3 * DAY, 3 * DAY + 4 * 3600, lambda _: 2.0)
+    assert found.cores is None
+    assert found.why_none.startswith("what was foretold is wrong by ")
+
+
+def test_one_odd_minute_is_no_peak():
+    def odd(seconds):
+        return 6.0 if seconds % DAY == 3 * 3600 else 1.0
+
+    foresight = Foresight(None)
+    live(foresight, 0, 2 * DAY, odd)
+    assert live(foresight, 2 * DAY, 2 * DAY + 3 * 3600, odd).cores == 1.0
+
+
+def test_what_was_learned_is_there_for_the_next_start():
+    shelf = Shelf()
+    live(Foresight(shelf), 0, 3 * DAY)
+    assert live(Foresight(shelf), 3 * DAY, 3 * DAY + 9 * 3600).cores == 3.0
+    assert len(shelf.kept) < 4096, "a service is some kilobytes"
+
+
+def test_what_cannot_be_read_or_kept_is_said_and_nothing_else_happens():
+    foresight = Foresight(Shelf(b"{damaged"))
+    assert foresight.problem.startswith("what was learned for the forecast cannot be read, it begins anew: ")
+    shelf = Shelf()
+    shelf.broken = True
+    foresight = Foresight(shelf)
+    live(foresight, 0, 3600)
+    assert foresight.problem == "what is learned for the forecast cannot be kept: [Errno 28] No space left on device"
+
+
+def test_a_quarter_that_was_hardly_measured_teaches_nothing():
+    foresight = Foresight(None)
+    for day in range(3):
+        # Nine minutes of each quarter.
+        for seconds in range(day * DAY, (day + 1) * DAY, 60):
+            if seconds % 900 < 540:
+                found = foresight.look(float(seconds), MIDNIGHT + seconds, [ls("api", usage=1.0)])
+    assert found[0].why_none == "fewer than 2 days are known of this time of day"
