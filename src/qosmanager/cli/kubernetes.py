@@ -171,7 +171,7 @@ def join(options: ClusterOptions, kept: Path | None, clock: Clock, stack: ExitSt
         closing.append(kubelet)
         wanted = partial(_is_old, watch) if origins else _always
         origins["kubelet"] = KubeletPods(kubelet, clock, random.random, wanted)
-    cluster = Cluster(origins)
+    cluster = Cluster(origins, clock)
     desk = Desk(name, api, kept or Path(stack.enter_context(TemporaryDirectory(prefix="qosmanager-"))), clock)
     if options.publish_batch_resources:
         desk.publish()

@@ -6,13 +6,15 @@ threads that `start` begins.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from qosmanager.kubernetes.known_pods import KnownPods
 from qosmanager.kubernetes.pods import KnownPod
+from qosmanager.kubernetes.worker import Worker
+from qosmanager.ports import Clock
 
 FRESH = 25.0  # seconds: older, and the next origin is asked
 HEAD_START = 1.0  # seconds that an origin has before the next one is asked for the first time
@@ -44,24 +46,24 @@ class Heard(NamedTuple):
 class Cluster:
     """The first origin that is fresh counts; while none is, the freshest."""
 
-    def __init__(self, origins: Mapping[str, Origin]) -> None:
+    def __init__(self, origins: Mapping[str, Origin], clock: Clock) -> None:
         """`origins`: by the name that people know them by ("api", "kubelet")."""
         self._origins = origins
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        began = clock.monotonic()
+        self._workers = [
+            Worker(f"pods-{name}", partial(_turn, origin, began + number * HEAD_START), clock)
+            for number, (name, origin) in enumerate(origins.items())
+        ]
 
     def start(self) -> None:
         """Begin to listen to all of them."""
-        for number, (name, origin) in enumerate(self._origins.items()):
-            thread = threading.Thread(target=self._listen, args=(origin, number * HEAD_START), name=f"pods-{name}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        for worker in self._workers:
+            worker.start()
 
-    def stop(self, patience: float = 2.0) -> None:
+    def stop(self) -> None:
         """Listen no more. Close what the origins ask first, so that nobody waits for a network."""
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(patience)
+        for worker in self._workers:
+            worker.stop()
 
     def wait(self, seconds: float) -> bool:
         """Wait until the pods are known for the first time, at most some seconds; tell whether they are."""
@@ -97,6 +99,7 @@ class Cluster:
         name = next((name for name, age in ages.items() if age <= FRESH), None) or min(ages, key=ages.__getitem__)
         return name, self._origins[name]
 
-    def _listen(self, origin: Origin, delay: float) -> None:
-        while not self._stopping.wait(delay):
-            delay = origin.once()
+
+def _turn(origin: Origin, not_before: float, now: float) -> float:
+    """Have an origin's turn; return the seconds until its next one."""
+    return not_before - now if now < not_before else origin.once()

@@ -165,18 +165,17 @@ class HttpApi:
             # The server may have closed it while it was idle: nothing is lost by asking again.
             with contextlib.suppress(*_Broken):
                 return kept, self._sent(kept, question, read_timeout)
-            self._discard(kept)
         connection = self._connect(CONNECT)
+        return connection, self._sent(connection, question, read_timeout)
+
+    def _sent(self, connection: _Connection, question: _Question, read_timeout: float) -> http.client.HTTPResponse:
         try:
-            return connection, self._sent(connection, question, read_timeout)
+            connection.patience(CONNECT)  # a server that is there says at once that it will tell
+            response = connection.send(question, self._headers(question, "keep-alive"))
+            connection.patience(read_timeout)
         except BaseException:
             self._discard(connection)
             raise
-
-    def _sent(self, connection: _Connection, question: _Question, read_timeout: float) -> http.client.HTTPResponse:
-        connection.patience(CONNECT)  # a server that is there says at once that it will tell
-        response = connection.send(question, self._headers(question, "keep-alive"))
-        connection.patience(read_timeout)
         return response
 
     def _take_kept(self) -> _Connection | None:

@@ -1,3 +1,6 @@
+import threading
+import time
+
 import pytest
 
 from kubernetes_pods import known
@@ -41,7 +44,7 @@ def origins(clock):
 
 
 def test_the_first_that_is_fresh_counts_and_while_none_is_the_freshest(clock, origins):
-    cluster = Cluster(origins)
+    cluster = Cluster(origins, clock)
     assert cluster.age() > 30
     origins["kubelet"].known.replace([known("k")])
     assert cluster.heard().origin == "kubelet"
@@ -57,7 +60,7 @@ def test_the_first_that_is_fresh_counts_and_while_none_is_the_freshest(clock, or
 
 
 def test_another_origin_is_another_revision(clock, origins):
-    cluster = Cluster(origins)
+    cluster = Cluster(origins, clock)
     for origin in origins.values():
         origin.known.replace([])
     before = cluster.revision()
@@ -66,8 +69,8 @@ def test_another_origin_is_another_revision(clock, origins):
     assert cluster.revision() != before
 
 
-def test_waiting_for_pods_ends_without_them_too(origins):
-    cluster = Cluster(origins)
+def test_waiting_for_pods_ends_without_them_too(clock, origins):
+    cluster = Cluster(origins, clock)
     assert not cluster.wait(0.1)
     origins["kubelet"].known.replace([])
     assert cluster.wait(0.0)
@@ -121,3 +124,26 @@ def test_what_kubelet_does_not_say_wipes_nothing(clock, answer, said):
     kubelet.answer = Kubelet.answer
     assert origin.once() == 10.0
     assert origin.problem == ""
+
+
+class Faulty(Told):
+    """Has a fault of its own at its first turn."""
+
+    turns = 0
+
+    def once(self):
+        self.turns += 1
+        raise RuntimeError("a fault")
+
+
+def test_a_fault_of_an_origin_is_told_and_ends_nothing(clock, caplog):
+    origin = Faulty(clock)
+    cluster = Cluster({"api": origin}, clock)
+    cluster.start()
+    deadline = time.monotonic() + 10
+    while "RuntimeError: a fault" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert any(thread.name == "qosm-pods-api" for thread in threading.enumerate())
+    cluster.stop()
+    assert origin.turns == 1
+    assert "RuntimeError: a fault" in caplog.text

@@ -46,7 +46,7 @@ class Listening:
     def __init__(self, server, token):
         self.api = connected(server, token)
         self.watch = PodWatch(self.api, "worker-1", LinuxClock(), random.random)
-        self.cluster = Cluster({"api": self.watch})
+        self.cluster = Cluster({"api": self.watch}, LinuxClock())
 
     def __enter__(self):
         self.cluster.start()
@@ -55,7 +55,7 @@ class Listening:
     def __exit__(self, *_):
         self.api.close()
         self.cluster.stop()
-        assert not [thread for thread in threading.enumerate() if thread.name.startswith("pods-")]
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("qosm-pods-")]
 
     def pods(self):
         return {pod.name: pod for pod in self.cluster.heard().pods.values()}
@@ -199,7 +199,9 @@ def test_kubelet_is_asked_while_the_api_server_is_not_to_be_reached(server, toke
         server.kill()
         watch = PodWatch(connected(server, token), "worker-1", LinuxClock(), random.random)
         second = connected(kubelet, token)
-        cluster = Cluster({"api": watch, "kubelet": KubeletPods(second, LinuxClock(), random.random, lambda: watch.known.age() > 25)})
+        cluster = Cluster(
+            {"api": watch, "kubelet": KubeletPods(second, LinuxClock(), random.random, lambda: watch.known.age() > 25)}, LinuxClock()
+        )
         cluster.start()
         assert cluster.wait(PATIENCE)
         heard = cluster.heard()

@@ -74,7 +74,7 @@ class Node:
     def __init__(self, kernel, manager=None):
         self.kernel = kernel
         self.told = Told()
-        self.cluster = Cluster({"api": self.told})
+        self.cluster = Cluster({"api": self.told}, self.told.clock)
         tree = CgroupTree(kernel.files)
         kubepods = Kubepods(tree, CgroupReaders(kernel.files), manager or Grants())
         self.informer = StatesInformer(tree, (ClusterPods(kubepods, self.cluster),))
