@@ -126,6 +126,9 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 def ls_demand(facts: Facts, draft: Draft) -> dict[str, float]:
     """Return the present demand of each measured LS pod in cores (section 3)."""
+    newest = facts.before.recent[-1] if facts.before.recent else None
+    if newest is not None and newest.time == facts.now and not draft.granted and not facts.before.bursts:
+        return newest.demand  # remembered as it was judged; nothing was granted before or since
     demands = ((pod.key, demand(pod, draft.granted.get(pod.key))) for pod in facts.census.ls)
     return {key: cores for key, cores in demands if cores is not None}
 
