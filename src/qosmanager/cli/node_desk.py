@@ -62,7 +62,7 @@ class Desk:
 
     def start(self) -> None:
         """Begin to watch the node; wait a little for its labels, unless a predecessor has kept them."""
-        self._watch("node", Right("get", "nodes"), self.node_name, self._reader.take)
+        self._watch("node-watch", Right("get", "nodes"), self.node_name, self._reader.take)
         until = time.monotonic() + _FIRST_NODE
         while self.memory.labels is None and time.monotonic() < until:
             time.sleep(_LOOK)
@@ -71,7 +71,7 @@ class Desk:
         """Begin to watch a ConfigMap. Raises CannotRunError when nothing of it is known, neither now nor from before."""
         path = self.config = self._directory / CONFIG
         self._kept = KeptConfigMap(name, lambda text: replace_file(path, text.encode(), 0o600))
-        self._watch("config-map", Right("get", "configmaps", name.namespace), name.name, self._kept.take)
+        self._watch("config-map-watch", Right("get", "configmaps", name.namespace), name.name, self._kept.take)
         until = time.monotonic() + _FIRST_CONFIG
         while not self._kept.known and not self._kept.problem and time.monotonic() < until:
             time.sleep(_LOOK)

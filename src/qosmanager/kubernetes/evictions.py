@@ -73,6 +73,7 @@ class _Victim(Struct):
     stage: _Stage = _Stage.ASK
     failures: int = 0
     is_gone: bool = False  # the API server knows it no more
+    asked: Owner | None = None  # whose it was when it was asked for, while no answer says that it was refused
 
     @property
     def path(self) -> str:
@@ -168,16 +169,17 @@ class ApiEvictions:
     def _ask(self, victim: _Victim) -> None:
         right = Right("get", "pods", victim.workload.namespace)
         answer = self._request("GET", victim.path)
-        if self._is_other(answer, victim):
-            victim.is_gone = True
-            self._wait(victim)
-            return
         pod = _metadata(answer)
+        victim.is_gone = self._is_other(answer, victim)
+        if victim.is_gone or (pod is not None and pod.deletion_timestamp):
+            # On its way out, whoever asked for that. This agent did where only the answer was lost.
+            if victim.asked is not None:
+                self._happened(victim, victim.asked)
+            else:
+                self._wait(victim)
+            return
         if pod is None:
             self._refused(victim, answer, right)
-            return
-        if pod.deletion_timestamp:
-            self._wait(victim)  # on its way out, whoever asked for that
             return
         owner = owner_of(pod)
         if why_not := self._withheld(victim.action, victim.workload, owner):
@@ -185,6 +187,7 @@ class ApiEvictions:
             self._fail(victim, f"withheld: {why_not}")
             return
         self._memory.spend(victim.workload.uid, owner.uid)
+        victim.asked = owner
         self._evict(victim, owner)
 
     def _withheld(self, action: Evict, workload: Workload, owner: Owner) -> str:
@@ -199,19 +202,24 @@ class ApiEvictions:
         if is_success(answer):
             self._happened(victim, owner)
         elif answer.status == TOO_MANY:
-            self._memory.give_back(workload.uid)
+            self._take_back(victim)
             wait = retry_after(answer) or _BUDGET_RESTS
             with self._lock:
                 self._not_before[workload.uid] = self._clock.monotonic() + wait
             self._fail(victim, f"a disruption budget forbids it ({said(answer)}); asked again in {wait:.0f} s")
         elif answer.status in (NOT_FOUND, CONFLICT):
             # Gone, another pod has its name, or somebody changed it at this moment: the next look at it tells.
-            self._memory.give_back(workload.uid)
+            self._take_back(victim)
             self._again(victim, said(answer), None)
         else:
             if _REFUSED_FOR_GOOD <= answer.status < 500:
-                self._memory.give_back(workload.uid)
+                self._take_back(victim)
             self._refused(victim, answer, Right("create", "pods/eviction", workload.namespace))
+
+    def _take_back(self, victim: _Victim) -> None:
+        """It was refused: nobody was evicted."""
+        victim.asked = None
+        self._memory.give_back(victim.workload.uid)
 
     def _happened(self, victim: _Victim, owner: Owner) -> None:
         action, workload = victim.action, victim.workload

@@ -151,6 +151,21 @@ def test_a_server_in_trouble_is_asked_again(server, node, status):
     assert node.memory.evicted_lately() == 1
 
 
+@pytest.mark.parametrize("end", ["delete", "finish"])
+def test_an_eviction_whose_answer_was_lost_is_told_all_the_same(server, node, end):
+    victim = put(server)
+    server.faults.answer(504, method="POST", part="/eviction")
+    node.begin(evict(leaking=True, growth=9e6), victim)
+    node.pass_time()
+    server.ends.delete("batch", "rec-0", {})  # the server had heard it
+    if end == "finish":
+        server.ends.finish("batch", "rec-0")
+    node.pass_time(2)
+    node.tell()
+    assert "Evicted" in [event["reason"] for event in server.events()]
+    assert (len(posted(server)), node.memory.evicted_lately(), len(node.memory.leaks)) == (1, 1, 1)
+
+
 def test_a_server_in_trouble_for_long_has_the_next_candidate_chosen(server, node):
     server.faults.answer(500, method="POST", part="/eviction", times=99)
     node.begin(evict(), put(server))
