@@ -1,6 +1,7 @@
 """What the agent costs: N pods of two containers with a process each, on real cgroups, a real `qosmanager run` beside them.
 
     python benchmarks/agent.py --pods 10 --pods 110 --pods 500 --seconds 60
+    python benchmarks/agent.py --pods 110 --kubernetes          the pods are named by an API server on loopback, that of the tests
 
 Prints a Markdown table: milliseconds of a cycle from collect to the last write (p50, p99), CPU of the whole agent in percent of one
 core, resident memory. Needs root and writable cgroups. Makes its groups below one of its own and removes them.
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 from qosmanager.linux.cgroup import Hierarchies
@@ -38,6 +40,7 @@ class Tree:
         self.name = f"qosmanager-bench-{os.getpid()}"
         self.groups: list[str] = []
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.pods: list[tuple[str, str]] = []  # uid, tier
 
     def make(self, group: str) -> None:
         self.groups.append(group)
@@ -60,6 +63,7 @@ class Tree:
         """Every third pod is BestEffort, the others are Burstable."""
         tier = "besteffort" if number % 3 == 2 else "burstable"
         uid = f"{number:08x}-0000-4000-8000-{os.getpid():012x}"
+        self.pods.append((uid, tier))
         pod = f"{self.name}/kubepods/{tier}/pod{uid}"
         self.make(pod)
         for container in range(2):
@@ -108,18 +112,44 @@ def get(url: str) -> dict[str, object]:
         return json.load(answer)
 
 
-def measure(pods: int, seconds: float, warm_up: float) -> str:
+class Alone:
+    """No cluster."""
+
+    def join(self, tree: Tree, directory: Path, stack: ExitStack) -> list[str]:  # noqa: ARG002 - as `Loopback`
+        return []
+
+
+class Loopback:
+    """A cluster that names the pods, each with what a real one's object has beside the few fields that matter."""
+
+    def join(self, tree: Tree, directory: Path, stack: ExitStack) -> list[str]:
+        sys.path.append(str(Path(__file__).parents[1] / "tests"))
+        from loopback_api.objects import NODE, node, pod  # noqa: PLC0415
+        from loopback_api.server import LoopbackApi  # noqa: PLC0415
+
+        server = stack.enter_context(LoopbackApi())
+        server.store.create("nodes", node())
+        for number, (uid, tier) in enumerate(tree.pods):
+            qos, request = ("BE", {}) if tier == "besteffort" else ("LS", {"requests": {"cpu": "1"}})
+            labels, rest = {"koordinator.sh/qosClass": qos}, {"rest": "x" * 8000}
+            server.store.create("pods", pod(f"p-{number}", uid=uid, labels=labels, annotations=rest, resources=request))
+        kubeconfig = server.write_kubeconfig(directory / "kubeconfig")
+        return ["--kubernetes", "--kubeconfig", str(kubeconfig), "--node-name", NODE, "--pods-from", "api"]
+
+
+def measure(pods: int, seconds: float, warm_up: float, cluster: Alone | Loopback) -> str:
     tree = Tree(Hierarchies.probe(ROOT))
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         log = Path(directory, "agent.log")
         try:
             for group in ("", "/kubepods", "/kubepods/burstable", "/kubepods/besteffort"):
                 tree.make(tree.name + group)
             for number in range(pods):
                 tree.pod(number)
+            more = cluster.join(tree, Path(directory), stack)
             with log.open("wb") as output:
                 agent = subprocess.Popen(
-                    [sys.executable, "-m", "qosmanager", "run", "--state-dir", f"{directory}/state", "--listen", "127.0.0.1:0"],
+                    [sys.executable, "-m", "qosmanager", "run", "--state-dir", f"{directory}/state", "--listen", "127.0.0.1:0", *more],
                     stderr=output,
                     stdout=output,
                 )
@@ -159,11 +189,13 @@ def main() -> None:
     parser.add_argument("--pods", type=int, action="append", help="how many pods; may be given more than once")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--warm-up", type=float, default=15.0)
+    parser.add_argument("--kubernetes", action="store_true", help="have the pods named by an API server")
     arguments = parser.parse_args()
+    cluster = Loopback() if arguments.kubernetes else Alone()
     print("| pods | cycles | cycle p50 ms | cycle p99 ms | cycle max ms | agent CPU, percent of a core | agent RSS, MB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for pods in arguments.pods or [10, 110, 500]:
-        print(measure(pods, arguments.seconds, arguments.warm_up), flush=True)
+        print(measure(pods, arguments.seconds, arguments.warm_up, cluster), flush=True)
 
 
 if __name__ == "__main__":
