@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from qosmanager.model.workload import CgroupFile
-from real_daemon import PERIOD, Daemon, busy_groups, wait
+from real_daemon import PERIOD, Daemon, wait
 from real_groups import SLOWNESS, obstacle, real_groups
 
 WHY_NOT = obstacle()
@@ -45,7 +45,10 @@ def contents(groups):
 
 
 def test_all_of_it_comes_back_after_the_agent_was_killed(groups, tmp_path):
-    busy_groups(groups)
+    for name in ("api", "be", "be/one"):
+        groups.add(name)
+    for name in ("api", "be/one"):
+        groups.start(name, "sleep", "600")
     v1 = groups.kernel.version("cpu") == 1
     groups.put(groups.path("api"), *(("cpu.cfs_quota_us", "150000") if v1 else ("cpu.max", "150000 100000")))
     groups.put(groups.path("be"), *(("cpu.shares", "700") if v1 else ("cpu.weight", "70")))
