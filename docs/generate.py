@@ -36,7 +36,9 @@ from qosmanager.engine.shadow import Shadow
 from qosmanager.engine.step import step
 from qosmanager.http.openapi import description
 from qosmanager.model.actions import Outcome, Receipt, Result, Verdict
+from qosmanager.model.attribution import Attribution, Suspect
 from qosmanager.model.fast_path import FastPathUse
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
@@ -240,6 +242,9 @@ def eventful_cycle() -> CycleRecord:
     """Return a cycle in which every reading is taken and every kind of thing happens, so that no family is left out."""
     path = ROOT / "examples" / "snapshots" / "everything.yaml"
     snapshot, before = load_snapshot(path.read_text(encoding="utf-8"), path.name)
+    foretold = (Forecast("shop/cart", ("shop/cart-0",), cores=1.0, error=0.1),)
+    suspected = (Attribution("shop/cart-0", (Suspect("batch/rec-3", "cpu", 0.5),)),)
+    snapshot = replace(snapshot, forecasts=foretold, attributions=suspected)
     after, assessment, plan = step(before, snapshot, Settings())
     stages = ("collect", "verify", "assess", "decide", "act", "total")
     return CycleRecord(

@@ -21,7 +21,7 @@ from qosmanager.model.assessment import Assessment
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import LEVELS, MatrixAction, Mode, Plugin, Slo
 from qosmanager.model.record import CycleRecord
-from qosmanager.model.snapshot import Node, Pod
+from qosmanager.model.snapshot import Node, Pod, Snapshot
 from qosmanager.model.state import State
 from qosmanager.views.beside import NOTHING, Beside
 from qosmanager.views.cluster import ClusterView
@@ -120,6 +120,7 @@ class Metrics(Collector):
             yield from _fare(record)
             yield from _best_effort(record.state, record.snapshot.pods)
             yield from _node(record.snapshot.node)
+            yield from _services(record.snapshot)
             yield from _pods(record)
             yield from _own(record, self.settings)
         beside = self.beside()
@@ -365,6 +366,25 @@ def _recording(recording: RecordingView) -> Iterator[Metric]:
         ("record_lost_cycles", "Cycles that were not recorded because the disk did not keep up.", recording.lost),
     ):
         yield _counter(name, help_, (), [((), value)])
+
+
+def _services(snapshot: Snapshot) -> Iterator[Metric]:
+    cores = GaugeMetricFamily(
+        f"{PREFIX}forecast_cores", "CPU that a service is expected to want within the next minutes.", labels=["service"]
+    )
+    error = GaugeMetricFamily(f"{PREFIX}forecast_error_ratio", "By how much earlier forecasts of a service were wrong.", labels=["service"])
+    for each in snapshot.forecasts:
+        if each.cores is not None:
+            cores.add_metric([each.service], each.cores)
+        if each.error is not None:
+            error.add_metric([each.service], each.error)
+    suspects = GaugeMetricFamily(
+        f"{PREFIX}suspect_confidence", "How likely a BE pod is what a service suffers from, 0 to 1.", labels=["service", "suspect", "by"]
+    )
+    for suffering in snapshot.attributions:
+        for suspect in suffering.suspects:
+            suspects.add_metric([suffering.pod, suspect.pod, suspect.by], suspect.confidence)
+    yield from (cores, error, suspects)
 
 
 def _fast_path(use: FastPathUse) -> Iterator[Metric]:
