@@ -138,7 +138,7 @@ def agent(node: Node, directory: str, fast: bool, strategy: str) -> Iterator[str
         "qosManager:\n"
         f"  fastPath: {{enabled: {str(fast).lower()}}}\n"
         f"  cpuSuppress: {{strategy: {strategy}{', targetUtilization: 1' if strategy == 'usage' else ''}}}\n"
-        '  nodeQOSResource: {mode: observe}\n  isolation: {cpu: "off"}\n'
+        '  isolation: {cpu: "off"}\n'
         "  cpuBurst: {enabled: false}\n"
     )
     with log.open("wb") as output:
