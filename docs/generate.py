@@ -28,7 +28,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from qosmanager.config.presets import PRESETS
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import CpuSuppressSettings, Settings, Strategy
 from qosmanager.documents.quantities import ANY, Rule
 from qosmanager.documents.reader import allowed
 from qosmanager.documents.snapshot import load_snapshot
@@ -246,6 +246,9 @@ def eventful_cycle() -> CycleRecord:
     suspected = (Attribution("shop/cart-0", (Suspect("batch/rec-3", "cpu", 0.5),)),)
     snapshot = replace(snapshot, forecasts=foretold, attributions=suspected)
     after, assessment, plan = step(before, snapshot, Settings())
+    # What the strategy slo tells beside that.
+    _, fared, _ = step(before, snapshot, Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO)))
+    assessment = replace(assessment, guard=fared.guard, wellbeing=fared.wellbeing)
     stages = ("collect", "verify", "assess", "decide", "act", "total")
     return CycleRecord(
         number=1,

@@ -96,7 +96,7 @@ def test_a_setting_in_the_reference_has_its_own_default_bounds_and_meaning():
     keys = GENERATE.keys()
     assert "| `cpuBurst.burstRatio` | `1.5` | a number from 1 to 4 | raised limit as a multiple of the pod's own |" in keys
     assert "| `smoothing.window` | `0s` | a duration from 0s to 1h |" in keys
-    assert "| `cpuSuppress.strategy` | `pressure` | one of pressure, usage |" in keys
+    assert "| `cpuSuppress.strategy` | `pressure` | one of pressure, usage, slo |" in keys
 
 
 def test_no_metric_of_the_code_is_left_out_of_the_reference():
