@@ -1,7 +1,7 @@
 """A node of Kubernetes from end to end: the real agent, an API server on loopback, and pods that are real containers in kubelet's groups.
 
-A service's surge takes batch's CPU in the kernel; batch that grows is evicted by the API, its containers end by their grace; events tell of
-it; at its end the agent leaves the kernel as it found it.
+A service's surge takes batch's CPU in the kernel; batch that grows is evicted by the API, its containers end by their grace; events and
+the node's status tell of it; at its end the agent leaves the kernel as it found it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Agent:
                     *(sys.executable, "-m", "qosmanager", "run", "--kubernetes", "--node-name", NODE),
                     *("--kubeconfig", str(node.api.write_kubeconfig(directory / "kubeconfig")), "--pods-from", "api"),
                     *("--config", str(config), "--node-cgroup", node.groups.top, "--state-dir", str(directory / "state")),
-                    *("--listen", "127.0.0.1:0", "--on-stop", "restore"),
+                    *("--listen", "127.0.0.1:0", "--on-stop", "restore", "--publish-batch-resources"),
                 ],
                 stdout=log,
                 stderr=log,
@@ -114,10 +114,12 @@ def test_a_node_of_kubernetes_from_end_to_end(node, tmp_path):
 
     for event in (("Evicted", "polite"), ("Evicted", "deaf"), ("MemoryEviction", NODE)):
         wait(lambda event=event: event in events(node), 60, f"the event {event}", lambda: f"{events(node)}\n{said()}")
+    wait(lambda: published(node) == ("running", True), 60, "the node's status and its batch resources", said)
     assert node.holds("checkout")
     assert node.holds("loyal")
 
     assert "MemoryEvict" in agent.stop()
+    assert published(node) == ("stopped", False)
     after = kernel_settings(node)
     assert after == {file: before[file] for file in after}
     assert any(node.group("loyal") in file for file in after)
@@ -146,6 +148,13 @@ def be_limit(node) -> float:
 
 def events(node):
     return {(event["reason"], event["regarding"]["name"]) for event in node.api.events()}
+
+
+def published(node) -> tuple[str | None, bool]:
+    """Return how the node's annotation says that the agent is, and whether batch resources are offered."""
+    told = node.api.store.get("nodes", "", NODE)
+    status = json.loads(told["metadata"]["annotations"].get("qosmanager.io/status", "{}"))
+    return status.get("agent"), "kubernetes.io/batch-cpu" in told["status"]["allocatable"]
 
 
 def time_to_end(node, name) -> float:
