@@ -95,7 +95,10 @@ def _run_plugins(facts: Facts, draft: Draft) -> Draft:
 def _interrupted(state: State) -> State:
     """Return the state with every "held without a break" begun anew: nothing was measured meanwhile that it could have held through."""
     bursts = tuple(replace(burst, calm_since=None) for burst in state.bursts)
-    return replace(state, below_since=None, score_above_since=None, bursts=bursts)
+    objective = state.objective
+    if objective.suffering_since is not None:
+        objective = replace(objective, suffering_since=None)
+    return replace(state, below_since=None, score_above_since=None, bursts=bursts, objective=objective)
 
 
 def _is_gap(state: State, snapshot: Snapshot, settings: Settings) -> bool:

@@ -252,6 +252,13 @@ def test_leaking_is_growth_above_the_threshold(growth, first):
     assert victims(node(*BATCH, leaking("l", 2 * GIB, growth))) == [first]
 
 
+def test_a_pod_that_warms_up_is_no_leaking_victim():
+    # 10 MB/min from window to window on average, 15 and then 5: its growth has fallen to less than half.
+    warm = leaking("l", 2 * GIB, 10 * MB)
+    warm = replace(warm, memory=replace(warm.memory, growth_before=15.0 * MB))
+    assert victims(node(*BATCH, warm)) == ["b"]
+
+
 def test_the_leak_threshold_is_a_setting():
     assert victims(node(*BATCH, leaking("l", 2 * GIB)), wanted=settings(memory_growth_threshold=6.0)) == ["b"]
 

@@ -212,3 +212,9 @@ def test_a_surge_that_comes_back_finds_room():
     limits = [after.be_limit for after, _, _ in run([quiet, surge, *[quiet] * 30], None, SLO)]
     assert limits[0] == pytest.approx(13.2)
     assert max(limits[1:]) < 16 - 5
+
+
+def test_suffering_from_before_a_gap_has_not_lasted():
+    before = replace(state(10.0, suffering_since=NOW - 60), time=NOW - 30)
+    assert limit(hurt(), before) == 10.0
+    assert remembered(hurt(), before, SLO).objective.suffering_since == NOW
