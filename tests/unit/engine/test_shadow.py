@@ -42,10 +42,11 @@ def test_the_same_configuration_decides_the_same():
 
 
 def test_another_limit_is_told_with_both_values():
-    # Score 32.5 + 60, EMERGENCY: `pressure` holds BE at 0.1 x (16 - 1 for the system - 4 requested); `usage` at 16 x 0.65 - 8 - 1.
+    # Score 32.5 + 60, EMERGENCY: `pressure` holds BE at 0.1 x (16 - 1 for the system - 4 requested); `usage` at 16 x 0.65 - 8 - 1, and
+    # without BE's 4 cores the score is 22.5 + 60, CRITICAL.
     view = looked(Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE)), busy(0))
     assert view.be_limit == 1.4
-    assert view.differences == ("BE at 1.4 cores instead of at 1.1 cores",)
+    assert view.differences == ("level CRITICAL instead of EMERGENCY", "BE at 1.4 cores instead of at 1.1 cores")
     assert view.differing == 1
 
 
