@@ -190,9 +190,12 @@ class HttpApi:
 
     def _keep(self, connection: _Connection) -> None:
         with self._lock:
-            before, self._kept = self._kept, connection
+            closed = self._closed
+            before, self._kept = self._kept, None if closed else connection
         if before is not None:
             self._discard(before)
+        if closed:
+            self._discard(connection)
 
     def _connect(self, timeout: float) -> _Connection:
         connection = _Connection((self.server.host, self.server.port), self.server.name, self._trust.context(), timeout)
