@@ -15,6 +15,7 @@ import json
 import random
 import statistics
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,36 +24,45 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__f
 from judge import OBJECTIVE, Runs, is_disturbed, verdict  # noqa: E402
 from load import calibrate  # noqa: E402
 from node import Node  # noqa: E402
-from situations import SITUATIONS, Situation  # noqa: E402
+from situations import SITUATIONS, Situation, Treatment  # noqa: E402
 
 from real_groups import obstacle  # noqa: E402 - found by the path above
 
 AGAIN = 3
 
 
-def measure(situation: Situation, arguments: argparse.Namespace) -> None:
-    pairs, out = arguments.pairs, arguments.out
+def measure(situations: list[Situation], arguments: argparse.Namespace) -> None:
+    """Pair by pair through all situations, so that what is there when the time is over is of all of them."""
     loops = calibrate()
-    chance = random.Random(situation.name)
-    for pair in range(pairs):
-        treatments = [each for each in situation.treatments if arguments.treatment is None or each.name in arguments.treatment]
-        chance.shuffle(treatments)
-        for treatment in treatments:
-            for attempt in range(AGAIN):
-                with Node(situation, treatment, loops, arguments.warm_up) as node:
-                    result = node.run()
-                disturbed = is_disturbed(result.outside, result.speed)
-                print(
-                    f"{situation.name} {pair + 1}/{pairs} {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.0f}/s, "
-                    f"BE {result.be_cores:.2f} cores, outside {result.outside:.2f}, speed {result.speed:.2f}"
-                    + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
-                    + (f" - disturbed, attempt {attempt + 1}" if disturbed else ""),
-                    flush=True,
-                )
-                if not disturbed:
-                    break
-            with out.open("a") as file:
-                file.write(json.dumps(result.plain() | {"pair": pair, "disturbed": disturbed}) + "\n")
+    chance = random.Random(1)
+    over = time.monotonic() + arguments.minutes * 60
+    for pair in range(arguments.first, arguments.first + arguments.pairs):
+        for situation in situations:
+            treatments = [each for each in situation.treatments if arguments.treatment is None or each.name in arguments.treatment]
+            chance.shuffle(treatments)
+            rows = [undisturbed(situation, treatment, pair, loops, arguments.warm_up) for treatment in treatments]
+            with arguments.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+            if time.monotonic() > over:
+                return
+
+
+def undisturbed(situation: Situation, treatment: Treatment, pair: int, loops: float, warm_up: float) -> dict:
+    """One run, made again while it is disturbed."""
+    for attempt in range(1, AGAIN + 1):
+        with Node(situation, treatment, loops, warm_up) as node:
+            result = node.run()
+        disturbed = is_disturbed(result.outside, result.speed)
+        print(
+            f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.0f}/s, BE {result.be_cores:.2f}, "
+            f"outside {result.outside:.2f}, speed {result.speed:.2f}"
+            + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
+            + (f" - disturbed, attempt {attempt}" if disturbed else ""),
+            flush=True,
+        )
+        if not disturbed:
+            break
+    return result.plain() | {"pair": pair, "disturbed": disturbed}
 
 
 def report(out: Path) -> None:
@@ -118,6 +128,8 @@ def _order(name: str) -> tuple[int, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="number of the first pair, when measured in parts")
+    parser.add_argument("--minutes", type=float, default=300.0, help="begin no other situation after so long")
     parser.add_argument("--warm-up", type=float, default=4.0, help="seconds at the first load before it is measured")
     parser.add_argument("--situation", action="append", choices=[each.name for each in SITUATIONS])
     parser.add_argument("--treatment", action="append", help="only these, by name")
@@ -128,9 +140,8 @@ def main() -> None:
         if (reason := obstacle()) is not None:
             raise SystemExit(reason)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        for situation in SITUATIONS:
-            if arguments.situation is None or situation.name in arguments.situation:
-                measure(situation, arguments)
+        chosen = [each for each in SITUATIONS if arguments.situation is None or each.name in arguments.situation]
+        measure(chosen, arguments)
     report(arguments.out)
 
 

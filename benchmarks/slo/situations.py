@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CALM, SURGE = 0.4, 0.7
+SECONDS = 10.0
 MIB = 1 << 20
 
 
@@ -55,16 +56,22 @@ class Situation:
     treatments: tuple[Treatment, ...]
     growing: bool = False  # a BE process takes memory until none is left
     memory: int | None = None  # bytes of the node
-    seconds: float = 12.0
+    seconds: float = SECONDS
 
 
-def agent(strategy: str, **more: object) -> Treatment:
-    return Treatment(strategy, agent={"cpuSuppress": {"strategy": strategy}, **more})
+def agents(isolation: dict) -> tuple[Treatment, ...]:
+    """The three strategies; `slo` with all that isolation may do there, which is how it is recommended."""
+    plain = {"isolation": {"cpu": isolation["cpu"]}}
+    return (
+        Treatment("pressure", agent={"cpuSuppress": {"strategy": "pressure"}, **plain}),
+        Treatment("usage", agent={"cpuSuppress": {"strategy": "usage"}, **plain}),
+        Treatment("slo", agent={"cpuSuppress": {"strategy": "slo"}, "isolation": isolation}),
+    )
 
 
 def surging(high: float = SURGE, low: float = CALM) -> tuple[tuple[float, float], ...]:
     """Calm, a surge, calm again, a second surge."""
-    return ((0, low), (3, high), (6, low), (9, high), (12, 0))
+    return ((0, low), (2, high), (5, low), (7, high), (SECONDS, 0))
 
 
 ALONE = Treatment("alone", batch=False)
@@ -72,9 +79,8 @@ UNMANAGED = Treatment("unmanaged")
 WEIGHT = Treatment("smallest weight", weight=True)
 IDLE = Treatment("idle", idle=True)
 QUOTAS = tuple(Treatment(f"quota {share:g}", quota=share) for share in (0.15, 0.3, 0.45))
-AGENTS = tuple(agent(strategy) for strategy in ("pressure", "usage", "slo"))
-OFF = {"isolation": {"cpu": "off"}}
-AGENTS_ONLY = tuple(agent(strategy, **OFF) for strategy in ("pressure", "usage", "slo"))
+AGENTS = agents({"cpu": "auto", "services": "auto", "memory": "auto", "io": "auto"})
+AGENTS_ONLY = agents({"cpu": "off", "services": "off", "memory": "auto", "io": "auto"})
 
 SITUATIONS = (
     Situation(
@@ -115,10 +121,10 @@ SITUATIONS = (
     ),
     Situation(
         "several services",
-        "a service with a request of half the node, beside one that takes all it can get and asked for a fifth",
+        "a service that asked for 80 percent of the node and needs 60 in its surges, beside one that asked for 20 and takes all it can get",
         (
-            Service("api", surging(0.35, 0.2), request=0.5),
-            Service("other", ((0, 1.0), (12, 0)), shape="periodic", work=0.02, request=0.2, judged=False),
+            Service("api", surging(0.6, 0.3), request=0.8),
+            Service("other", ((0, 1.0), (SECONDS, 0)), shape="periodic", work=0.02, request=0.2, judged=False),
         ),
         (ALONE, WEIGHT, IDLE, *AGENTS),
     ),
