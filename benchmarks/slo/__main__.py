@@ -3,9 +3,10 @@
     python benchmarks/slo --pairs 10                      all situations (some two hours)
     python benchmarks/slo --situation "own limit" --pairs 3
 
-Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores, or before
-which the machine was slower than 0.85 of its calibrated speed, is made again, three times at most, then dropped with its pair. Results go
-to a JSON file as they come (--out); --report only prints the tables of such a file. Needs root and cgroup v1 controllers.
+Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores, or
+after which the machine's speed differs by more than 15 percent, is made again, three times at most, then dropped with its pair. The load is
+calibrated before each run, and batch's work counted in cores of that speed. Results go to a JSON file as they come (--out); --report only
+prints the tables of such a file. Needs root and cgroup v1 controllers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__file__).resolve().parent)]
 
-from judge import OBJECTIVE, Runs, is_disturbed, verdict  # noqa: E402
-from load import calibrate  # noqa: E402
+from judge import Runs, is_disturbed, verdict  # noqa: E402
 from node import Node  # noqa: E402
 from situations import SITUATIONS, Situation, Treatment  # noqa: E402
 
@@ -33,29 +33,28 @@ AGAIN = 3
 
 def measure(situations: list[Situation], arguments: argparse.Namespace) -> None:
     """Pair by pair through all situations, so that what is there when the time is over is of all of them."""
-    loops = calibrate()
     chance = random.Random(1)
     over = time.monotonic() + arguments.minutes * 60
     for pair in range(arguments.first, arguments.first + arguments.pairs):
         for situation in situations:
             treatments = [each for each in situation.treatments if arguments.treatment is None or each.name in arguments.treatment]
             chance.shuffle(treatments)
-            rows = [undisturbed(situation, treatment, pair, loops, arguments.warm_up) for treatment in treatments]
+            rows = [undisturbed(situation, treatment, pair, arguments.warm_up) for treatment in treatments]
             with arguments.out.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
             if time.monotonic() > over:
                 return
 
 
-def undisturbed(situation: Situation, treatment: Treatment, pair: int, loops: float, warm_up: float) -> dict:
+def undisturbed(situation: Situation, treatment: Treatment, pair: int, warm_up: float) -> dict:
     """One run, made again while it is disturbed."""
     for attempt in range(1, AGAIN + 1):
-        with Node(situation, treatment, loops, warm_up) as node:
+        with Node(situation, treatment, warm_up) as node:
             result = node.run()
-        disturbed = is_disturbed(result.outside, result.speed)
+        disturbed = is_disturbed(result.outside, result.drift)
         print(
-            f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.0f}/s, BE {result.be_cores:.2f}, "
-            f"outside {result.outside:.2f}, speed {result.speed:.2f}"
+            f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.2f}, BE {result.be_cores:.2f} cores, "
+            f"outside {result.outside:.2f}, drift {result.drift:.2f}"
             + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
             + (f" - disturbed, attempt {attempt}" if disturbed else ""),
             flush=True,
@@ -91,13 +90,11 @@ def table(rows: list[dict]) -> str:
         )
         for name, each in whole.items()
     }
-    if "alone" not in runs:
-        return "no run of the service alone, which the objective is made of"
-    objective = OBJECTIVE * statistics.median(runs["alone"].p99)
+    objective = next(service.slo for service in by_name(rows[0]["situation"]).services if service.slo) * 1000
     lines = [
-        f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.1f} ms (three times the p99 alone)",
+        f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.0f} ms",
         "",
-        "| treatment | LS p99 ms (min to max) | BE work/s | BE cores | OOM kills | `slo`: p99 ratio | `slo`: work ratio | `slo` better |",
+        "| treatment | LS p99 ms (min to max) | BE work | BE CPU, cores | OOM kills | `slo`: p99 ratio | `slo`: work ratio | `slo` better |",
         f"|{' --- |' * 8}",
     ]
     for name, each in sorted(runs.items(), key=lambda item: _order(item[0])):
@@ -105,7 +102,7 @@ def table(rows: list[dict]) -> str:
         cells = [
             name,
             f"{statistics.median(each.p99):.1f} ({min(each.p99):.1f} to {max(each.p99):.1f})",
-            f"{statistics.median(each.work):.0f}",
+            f"{statistics.median(each.work):.2f}",
             f"{cores:.2f}",
             str(each.kills),
         ]
@@ -119,6 +116,10 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def by_name(name: str) -> Situation:
+    return next(each for each in SITUATIONS if each.name == name)
+
+
 def _order(name: str) -> tuple[int, str]:
     first = ("alone", "unmanaged")
     last = ("pressure", "usage", "slo")
@@ -130,7 +131,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first pair, when measured in parts")
     parser.add_argument("--minutes", type=float, default=300.0, help="begin no other situation after so long")
-    parser.add_argument("--warm-up", type=float, default=4.0, help="seconds at the first load before it is measured")
+    parser.add_argument("--warm-up", type=float, default=3.0, help="seconds at the first load before it is measured")
     parser.add_argument("--situation", action="append", choices=[each.name for each in SITUATIONS])
     parser.add_argument("--treatment", action="append", help="only these, by name")
     parser.add_argument("--out", type=Path, default=Path("build/slo.jsonl"))

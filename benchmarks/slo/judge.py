@@ -1,8 +1,8 @@
 """What runs in pairs say: medians of paired ratios with a bootstrap interval, and who is better. Pure.
 
-The rule, fixed before any run: a service inside its objective comes first, then batch's work. The objective of a situation is three
-times the p99 that the service has alone there. Where two treatments both keep it, more work is better; else the smaller p99. Better means
-that the interval of the ratio leaves 1 out. A kill by the kernel's OOM killer is worse than any run without one.
+The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's work. Where
+two treatments both keep it, more work is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A kill by
+the kernel's OOM killer is worse than any run without one.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import random
 import statistics
 from dataclasses import dataclass
 
-OBJECTIVE = 3.0  # times the p99 alone
 TRIES = 4000
 OUTSIDE = 0.10  # cores of others: a run with more is made again
-SLOW = 0.85  # of the calibrated speed: a run on a slower machine is made again
+DRIFT = 0.15  # of the speed before: a run after which the machine is so much faster or slower is made again
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ def ratio(numerators: list[float], denominators: list[float], seed: int = 1) -> 
     return Ratio(statistics.median(ratios), medians[int(TRIES * 0.025)], medians[int(TRIES * 0.975)])
 
 
-def is_disturbed(outside: float, speed: float) -> bool:
-    return outside > OUTSIDE or speed < SLOW
+def is_disturbed(outside: float, drift: float) -> bool:
+    return outside > OUTSIDE or abs(drift - 1) > DRIFT
 
 
 @dataclass(frozen=True)

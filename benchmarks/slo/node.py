@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import yaml
-from load import Latencies
+from load import LOOPS_PER_LOOK, Histogram, Latencies, calibrate
 
 from real_groups import RealGroups
 
@@ -27,15 +27,15 @@ LOAD = Path(__file__).with_name("load.py")
 PERIOD = 100_000  # us
 BATCH = "be/job"
 GROWING = "be/grow"
-GROW_STEP, GROW_EVERY = 8 << 20, 0.1
+GROW_STEP, GROW_EVERY = 12 << 20, 0.1
 PATIENCE = 2.0
 LARGEST_SHARES = "262144"
 
 
 @dataclass
 class Result:
-    """One run: milliseconds, batch work in rounds a second, cores. `outside`: CPU of others on the machine, in cores, of which the agent's
-    own is not one. `speed`: how fast the machine was right before, 1 is as calibrated."""
+    """One run: milliseconds; `work` of batch in cores of the speed that the machine had right before the run; cores. `outside`: CPU of
+    others on the machine, in cores, of which the agent's own is not one. `drift`: the speed right after over that right before."""
 
     situation: str
     treatment: str
@@ -46,7 +46,8 @@ class Result:
     work: float
     be_cores: float
     outside: float
-    speed: float
+    drift: float
+    loops_per_ms: float
     agent_cores: float = 0.0
     oom_kills: int = 0
     evictions: int = 0
@@ -78,15 +79,17 @@ class Aside:
 class Node:
     """The groups of one run, removed by `close`."""
 
-    def __init__(self, situation: Situation, treatment: Treatment, loops_per_ms: float, warm_up: float) -> None:
-        self.situation, self.treatment = situation, treatment
-        self.warm_up, self.loops = warm_up, loops_per_ms
+    def __init__(self, situation: Situation, treatment: Treatment, warm_up: float) -> None:
+        self.situation, self.treatment, self.warm_up = situation, treatment, warm_up
+        self.services = [each for each in situation.services if each.judged or not treatment.by_itself]
+        self.loops = 0.0
         self.cpus = len(os.sched_getaffinity(0))
         self.groups = RealGroups()
         self.aside = Aside(self.groups)
         self.directory = tempfile.TemporaryDirectory(prefix="qosm-slo-")
         self.here = Path(self.directory.name)
         self.agent: subprocess.Popen[bytes] | None = None
+        self.metrics: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +101,9 @@ class Node:
                 self.agent.wait(20)
             self.agent.kill()
             self.agent.wait()
+        for process in self.metrics:
+            process.kill()
+            process.wait()
         self.groups.remove()
         self.aside.close()
         self.directory.cleanup()
@@ -106,20 +112,21 @@ class Node:
         situation, treatment, groups = self.situation, self.treatment, self.groups
         if situation.memory:
             groups.put(groups.top, "memory.limit_in_bytes", str(situation.memory))
-        for service in situation.services:
+        for service in self.services:
             groups.add(service.name)
-            if service.limit:
+            if service.limit and not treatment.by_itself:
                 self._quota(service.name, service.limit)
         for name in ("be", BATCH, GROWING):
             groups.add(name)
         self._settle(treatment)
-        speed = self._speed()
+        self.loops = calibrate()
+        self._prepare_metrics()
         if treatment.agent is not None:
             self._start_agent()
         begin = time.monotonic() + 0.7  # the workers are ready by then
         measured = begin + self.warm_up
         end = measured + situation.seconds
-        outs = {service.name: self._serve(service, begin) for service in situation.services}
+        outs = {service.name: self._serve(service, begin) for service in self.services}
         if treatment.batch:
             self._batch(end, measured + 2)
         time.sleep(measured - time.monotonic())
@@ -130,8 +137,10 @@ class Node:
             limits.append(self._limit())
         after = self._look()
         time.sleep(PATIENCE / 4)
-        judged = [path for service in situation.services if service.judged for path in outs[service.name]]
+        judged = [path for service in self.services if service.judged for path in outs[service.name]]
         self._wait(judged, end + PATIENCE + 3)
+        time.sleep(max(0.0, end + 1.2 - time.monotonic()))  # batch has ended by then
+        drift = calibrate() / self.loops
         late = sorted(seconds * 1000 for path in judged for due, seconds in Latencies.read(path) if due >= measured)
         took = after["time"] - before["time"]
         spent = {name: (after[name] - before[name]) / took for name in ("machine", "node", "be", "agent", "own", "work")}
@@ -143,13 +152,14 @@ class Node:
             p99=late[min(len(late) - 1, int(len(late) * 0.99))],
             worst=late[-1],
             requests=len(late),
-            work=spent["work"],
+            work=spent["work"] * LOOPS_PER_LOOK / self.loops / 1000,
             be_cores=spent["be"],
             outside=max(0.0, spent["machine"] - spent["node"] - spent["agent"] - spent["own"]),
-            speed=speed,
+            drift=drift,
+            loops_per_ms=self.loops,
             agent_cores=spent["agent"],
             oom_kills=int(after["oom"] - before["oom"]),
-            evictions=log.count("action=evict"),
+            evictions=log.count("MemoryEvict evicted="),
             limits=limits[::5],
         )
 
@@ -164,7 +174,7 @@ class Node:
         if treatment.memory is not None and self.situation.memory:
             groups.put(parent, "memory.limit_in_bytes", str(int(self.situation.memory * treatment.memory)))
         if treatment.burst:
-            for service in self.situation.services:
+            for service in self.services:
                 if service.limit:
                     groups.put(groups.path(service.name), "cpu.cfs_burst_us", str(int(service.limit * self.cpus * PERIOD)))
 
@@ -176,15 +186,15 @@ class Node:
         quota = int(self.groups.text(self.groups.path("be"), "cpu.cfs_quota_us"))
         return -1.0 if quota < 0 else quota / PERIOD
 
-    def _speed(self) -> float:
-        from load import work  # noqa: PLC0415 - the same work as is done in the groups
-
-        tries = []
-        for _ in range(20):
-            began = time.perf_counter()
-            work(int(self.loops))
-            tries.append(time.perf_counter() - began)
-        return 0.001 / sorted(tries)[10]
+    def _prepare_metrics(self) -> None:
+        """A histogram for each service, and where the agent finds those that have an objective."""
+        for service in self.services:
+            (self.here / f"{service.name}.histogram").write_bytes(bytes(Histogram.LENGTH * self.cpus))
+            if service.slo and self.treatment.agent is not None:
+                given = {"histogram": str(self.here / f"{service.name}.histogram"), "port": str(self.here / f"{service.name}.port")}
+                given["end"] = time.monotonic() + 120
+                self.metrics.append(subprocess.Popen([sys.executable, str(LOAD), "metrics", json.dumps(given)]))
+                self._wait([Path(given["port"])], time.monotonic() + 10)
 
     def _start(self, group: str, program: str, given: dict) -> None:
         self.groups.start(group, sys.executable, str(LOAD), program, json.dumps(given))
@@ -204,6 +214,8 @@ class Node:
                 "work": service.work,
                 "loops_per_ms": self.loops,
                 "out": str(out),
+                "histogram": str(self.here / f"{service.name}.histogram"),
+                "place": number,
                 "patience": PATIENCE,
             }
             self._start(service.name, "serve", given)
@@ -223,7 +235,7 @@ class Node:
         treatment, top = self.treatment, self.groups.top
         assert treatment.agent is not None
         workloads = []
-        for service in self.situation.services:
+        for service in self.services:
             workload = {
                 "name": service.name,
                 "qos": "LS",
@@ -232,6 +244,10 @@ class Node:
             }
             if service.limit:
                 workload["limits"] = {"cpu": service.limit * self.cpus}
+            if service.slo:
+                port = (self.here / f"{service.name}.port").read_text()
+                workload["slo"] = {"p99": f"{service.slo * 1000:g}ms"}
+                workload["latency"] = {"prometheus": f"http://127.0.0.1:{port}/metrics", "histogram": "request_seconds"}
             workloads.append(workload)
         workloads.append({"name": "batch", "qos": "BE", "cgroup": f"{top}/be/*"})
         (self.here / "workloads.yaml").write_text(yaml.safe_dump({"workloads": workloads}))
@@ -275,7 +291,7 @@ class Node:
         if not self.situation.memory:
             return 0
         killed = 0
-        for name in ("", "be", BATCH, GROWING, *(service.name for service in self.situation.services)):
+        for name in ("", "be", BATCH, GROWING, *(service.name for service in self.services)):
             with contextlib.suppress(OSError):
                 lines = self.groups.text(self.groups.path(name), "memory.oom_control").splitlines()
                 killed += sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))

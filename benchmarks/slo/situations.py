@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CALM, SURGE = 0.4, 0.7
-SECONDS = 10.0
+SECONDS = 8.0
 MIB = 1 << 20
 
 
@@ -23,7 +23,11 @@ class Service:
     request: float = CALM
     limit: float | None = None
     resident: int = 0
-    judged: bool = True  # the others only take CPU
+    slo: float | None = 0.05  # seconds, p99; None: it is not judged, it only takes CPU
+
+    @property
+    def judged(self) -> bool:
+        return self.slo is not None
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Treatment:
 
     name: str
     batch: bool = True
+    by_itself: bool = False  # without the other services and without its own limit
     weight: bool = False
     idle: bool = False
     quota: float | None = None
@@ -70,11 +75,11 @@ def agents(isolation: dict) -> tuple[Treatment, ...]:
 
 
 def surging(high: float = SURGE, low: float = CALM) -> tuple[tuple[float, float], ...]:
-    """Calm, a surge, calm again, a second surge."""
-    return ((0, low), (2, high), (5, low), (7, high), (SECONDS, 0))
+    """Calm, a surge, calm again."""
+    return ((0, low), (2, high), (5, low), (SECONDS, 0))
 
 
-ALONE = Treatment("alone", batch=False)
+ALONE = Treatment("alone", batch=False, by_itself=True)
 UNMANAGED = Treatment("unmanaged")
 WEIGHT = Treatment("smallest weight", weight=True)
 IDLE = Treatment("idle", idle=True)
@@ -92,7 +97,7 @@ SITUATIONS = (
     Situation(
         "contention, periodic",
         "weights work: a service that works every 5 ms, 40 percent of the node, surging to 70",
-        (Service("api", surging(), shape="periodic", work=0.005),),
+        (Service("api", surging(), shape="periodic", work=0.005, slo=0.015),),
         (ALONE, UNMANAGED, WEIGHT, IDLE, QUOTAS[1], *AGENTS),
     ),
     Situation(
@@ -124,17 +129,17 @@ SITUATIONS = (
         "a service that asked for 80 percent of the node and needs 60 in its surges, beside one that asked for 20 and takes all it can get",
         (
             Service("api", surging(0.6, 0.3), request=0.8),
-            Service("other", ((0, 1.0), (SECONDS, 0)), shape="periodic", work=0.02, request=0.2, judged=False),
+            Service("other", ((0, 1.0), (SECONDS, 0)), shape="periodic", work=0.02, request=0.2, slo=None),
         ),
         (ALONE, WEIGHT, IDLE, *AGENTS),
     ),
     Situation(
         "memory",
-        "a node of 1 GiB; a BE process takes 80 MB a second until none is left",
-        (Service("api", ((0, CALM), (14, 0)), resident=100 * MIB),),
+        "a node of 1 GiB; a BE process takes 120 MB a second until none is left",
+        (Service("api", ((0, CALM), (12, 0)), resident=100 * MIB),),
         (ALONE, UNMANAGED, WEIGHT, Treatment("weight, memory 0.5", weight=True, memory=0.5), *AGENTS),
         growing=True,
         memory=1 << 30,
-        seconds=14.0,
+        seconds=12.0,
     ),
 )
