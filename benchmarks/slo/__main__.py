@@ -3,10 +3,10 @@
     python benchmarks/slo --pairs 10                      all situations (some two hours)
     python benchmarks/slo --situation "own limit" --pairs 3
 
-Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores, or
-after which the machine's speed differs by more than 15 percent, is made again, three times at most, then dropped with its pair. The load is
-calibrated before each run, and batch's work counted in cores of that speed. Results go to a JSON file as they come (--out); --report only
-prints the tables of such a file. Needs root and cgroup v1 controllers.
+Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores is made again,
+three times at most, then dropped with its pair. A request is a fixed CPU time, and batch is judged by its CPU time: the speed of a shared
+host changes by half within minutes. Results go to a JSON file as they come (--out); --report only prints the tables of such a file. Needs
+root and cgroup v1 controllers.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def undisturbed(situation: Situation, treatment: Treatment, pair: int, warm_up: 
     for attempt in range(1, AGAIN + 1):
         with Node(situation, treatment, warm_up) as node:
             result = node.run()
-        disturbed = is_disturbed(result.outside, result.drift)
+        disturbed = is_disturbed(result.outside)
         print(
-            f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, work {result.work:.2f}, BE {result.be_cores:.2f} cores, "
-            f"outside {result.outside:.2f}, drift {result.drift:.2f}"
+            f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, BE {result.be_cores:.2f} cores, "
+            f"outside {result.outside:.2f}"
             + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
             + (f" - disturbed, attempt {attempt}" if disturbed else ""),
             flush=True,
@@ -86,7 +86,7 @@ def table(rows: list[dict]) -> str:
         return f"no pair without a disturbed run ({len(spoilt)} left out)"
     runs = {
         name: Runs(
-            [row["p99"] for row in each[:count]], [row["work"] for row in each[:count]], sum(row["oom_kills"] for row in each[:count])
+            [row["p99"] for row in each[:count]], [row["be_cores"] for row in each[:count]], sum(row["oom_kills"] for row in each[:count])
         )
         for name, each in whole.items()
     }
@@ -94,16 +94,14 @@ def table(rows: list[dict]) -> str:
     lines = [
         f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.0f} ms",
         "",
-        "| treatment | LS p99 ms (min to max) | BE work | BE CPU, cores | OOM kills | `slo`: p99 ratio | `slo`: work ratio | `slo` better |",
-        f"|{' --- |' * 8}",
+        "| treatment | LS p99 ms (min to max) | BE cores | OOM kills | `slo`: p99 ratio | `slo`: BE ratio | `slo` better |",
+        f"|{' --- |' * 7}",
     ]
     for name, each in sorted(runs.items(), key=lambda item: _order(item[0])):
-        cores = statistics.median(row["be_cores"] for row in whole[name][:count])
         cells = [
             name,
             f"{statistics.median(each.p99):.1f} ({min(each.p99):.1f} to {max(each.p99):.1f})",
             f"{statistics.median(each.work):.2f}",
-            f"{cores:.2f}",
             str(each.kills),
         ]
         if name in ("slo", "alone") or "slo" not in runs:

@@ -1,7 +1,7 @@
 """What runs in pairs say: medians of paired ratios with a bootstrap interval, and who is better. Pure.
 
-The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's work. Where
-two treatments both keep it, more work is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A kill by
+The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's CPU time. Where
+two treatments both keep it, more of that is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A kill by
 the kernel's OOM killer is worse than any run without one.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 TRIES = 4000
 OUTSIDE = 0.10  # cores of others: a run with more is made again
-DRIFT = 0.15  # of the speed before: a run after which the machine is so much faster or slower is made again
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ def ratio(numerators: list[float], denominators: list[float], seed: int = 1) -> 
     return Ratio(statistics.median(ratios), medians[int(TRIES * 0.025)], medians[int(TRIES * 0.975)])
 
 
-def is_disturbed(outside: float, drift: float) -> bool:
-    return outside > OUTSIDE or abs(drift - 1) > DRIFT
+def is_disturbed(outside: float) -> bool:
+    return outside > OUTSIDE
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def verdict(mine: Runs, other: Runs, objective: float) -> Verdict:
     if mine.kills != other.kills and 0 in (mine.kills, other.kills):
         return Verdict(p99, work, mine.kills == 0, "the kernel killed in the one and not in the other")
     if kept and other_kept:
-        return Verdict(p99, work, _clear(1 / work.median, 1 / work.high, 1 / work.low), "both keep the objective: work")
+        return Verdict(p99, work, _clear(1 / work.median, 1 / work.high, 1 / work.low), "both keep the objective: batch")
     why = "neither keeps the objective: p99" if kept is other_kept else "one keeps the objective: p99"
     return Verdict(p99, work, _clear(p99.median, p99.low, p99.high), why)
 

@@ -54,15 +54,11 @@ def work(loops: int) -> int:
     return total
 
 
-def calibrate() -> float:
-    """Loops per millisecond on this CPU now: the median of many short tries. It changes from minute to minute on a shared host."""
-    work(100_000)
-    tries = []
-    for _ in range(100):
-        began = time.perf_counter()
-        work(20_000)
-        tries.append(time.perf_counter() - began)
-    return 20_000 / sorted(tries)[50] / 1000
+def burn(seconds: float) -> None:
+    """Use so much CPU time: a request is the same part of a CPU whatever speed a shared host leaves it."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        work(200)
 
 
 class Histogram:
@@ -154,17 +150,16 @@ def serve(given: dict) -> None:
     kept = memoryview(bytearray(given["resident"])) if given["resident"] else None
     latencies = Latencies()
     histogram = Histogram(Path(given["histogram"]), given["place"])
-    loops_per_second = given["loops_per_ms"] * 1000
     each = given["work"]  # seconds of CPU of a queue's request; the length of a periodic beat
     due = begin
     while True:
         share = share_at(given["plan"], due - begin)
         if given["shape"] == "queue":
             due += chance.expovariate(share / each) if share else 0.1
-            loops = int(each * loops_per_second)
+            cost = each
         else:
             due += each
-            loops = int(each * share * loops_per_second)
+            cost = each * share
         if due >= end:
             break
         now = time.monotonic()
@@ -178,7 +173,7 @@ def serve(given: dict) -> None:
             if kept is not None:
                 for _ in range(8):
                     kept[chance.randrange(0, len(kept) // PAGE) * PAGE] = 1
-            work(loops)
+            burn(cost)
             took = time.monotonic() - due
             latencies.add(due, took)
             histogram.add(took)

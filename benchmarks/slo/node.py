@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import yaml
-from load import LOOPS_PER_LOOK, Histogram, Latencies, calibrate
+from load import Histogram, Latencies
 
 from real_groups import RealGroups
 
@@ -34,8 +34,8 @@ LARGEST_SHARES = "262144"
 
 @dataclass
 class Result:
-    """One run: milliseconds; `work` of batch in cores of the speed that the machine had right before the run; cores. `outside`: CPU of
-    others on the machine, in cores, of which the agent's own is not one. `drift`: the speed right after over that right before."""
+    """One run: milliseconds; batch's CPU in cores, and its rounds of work a second, which go up and down with the speed of a shared host.
+    `outside`: CPU of others on the machine, in cores, of which the agent's own is not one."""
 
     situation: str
     treatment: str
@@ -43,11 +43,9 @@ class Result:
     p99: float
     worst: float
     requests: int
-    work: float
     be_cores: float
+    rounds: float
     outside: float
-    drift: float
-    loops_per_ms: float
     agent_cores: float = 0.0
     oom_kills: int = 0
     evictions: int = 0
@@ -82,7 +80,6 @@ class Node:
     def __init__(self, situation: Situation, treatment: Treatment, warm_up: float) -> None:
         self.situation, self.treatment, self.warm_up = situation, treatment, warm_up
         self.services = [each for each in situation.services if each.judged or not treatment.by_itself]
-        self.loops = 0.0
         self.cpus = len(os.sched_getaffinity(0))
         self.groups = RealGroups()
         self.aside = Aside(self.groups)
@@ -119,7 +116,6 @@ class Node:
         for name in ("be", BATCH, GROWING):
             groups.add(name)
         self._settle(treatment)
-        self.loops = calibrate()
         self._prepare_metrics()
         if treatment.agent is not None:
             self._start_agent()
@@ -139,11 +135,9 @@ class Node:
         time.sleep(PATIENCE / 4)
         judged = [path for service in self.services if service.judged for path in outs[service.name]]
         self._wait(judged, end + PATIENCE + 3)
-        time.sleep(max(0.0, end + 1.2 - time.monotonic()))  # batch has ended by then
-        drift = calibrate() / self.loops
         late = sorted(seconds * 1000 for path in judged for due, seconds in Latencies.read(path) if due >= measured)
         took = after["time"] - before["time"]
-        spent = {name: (after[name] - before[name]) / took for name in ("machine", "node", "be", "agent", "own", "work")}
+        spent = {name: (after[name] - before[name]) / took for name in ("machine", "node", "be", "agent", "own", "rounds")}
         log = (self.here / "agent.log").read_text() if treatment.agent is not None else ""
         return Result(
             situation=situation.name,
@@ -152,11 +146,9 @@ class Node:
             p99=late[min(len(late) - 1, int(len(late) * 0.99))],
             worst=late[-1],
             requests=len(late),
-            work=spent["work"] * LOOPS_PER_LOOK / self.loops / 1000,
             be_cores=spent["be"],
+            rounds=spent["rounds"],
             outside=max(0.0, spent["machine"] - spent["node"] - spent["agent"] - spent["own"]),
-            drift=drift,
-            loops_per_ms=self.loops,
             agent_cores=spent["agent"],
             oom_kills=int(after["oom"] - before["oom"]),
             evictions=log.count("MemoryEvict evicted="),
@@ -212,7 +204,6 @@ class Node:
                 "resident": service.resident // self.cpus,
                 "shape": service.shape,
                 "work": service.work,
-                "loops_per_ms": self.loops,
                 "out": str(out),
                 "histogram": str(self.here / f"{service.name}.histogram"),
                 "place": number,
@@ -269,10 +260,10 @@ class Node:
             time.sleep(0.05)
 
     def _look(self) -> dict[str, float]:
-        work = 0
+        rounds = 0
         if self.treatment.batch:
             counts = (self.here / "counts").read_bytes()
-            work = sum(struct.unpack(f"<{len(counts) // 8}q", counts))
+            rounds = sum(struct.unpack(f"<{len(counts) // 8}q", counts))
         return {
             "time": time.monotonic(),
             "machine": _machine(),
@@ -280,7 +271,7 @@ class Node:
             "be": self._used("be"),
             "agent": _process(self.agent.pid) if self.agent is not None else 0.0,
             "own": time.process_time(),
-            "work": work,
+            "rounds": rounds,
             "oom": self._oom_kills(),
         }
 
