@@ -5,8 +5,8 @@
 
 Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores is made again,
 three times at most, then dropped with its pair. A request is a fixed CPU time, and batch is judged by its CPU time: the speed of a shared
-host changes by half within minutes. Results go to a JSON file as they come (--out); --report only prints the tables of such a file. Needs
-root and cgroup v1 controllers.
+host changes by half within minutes. Results go to a JSON file as they come (--out); --report only prints the tables of such a file and
+draws the picture beside it. Needs root and cgroup v1 controllers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__f
 
 from judge import Runs, is_disturbed, verdict  # noqa: E402
 from node import Node  # noqa: E402
+from picture import draw  # noqa: E402
 from situations import SITUATIONS, Situation, Treatment  # noqa: E402
 
 from real_groups import obstacle  # noqa: E402 - found by the path above
@@ -72,6 +73,7 @@ def report(out: Path) -> None:
     for name, rows in by_situation.items():
         print(f"\n### {name}\n")
         print(table(rows))
+    draw(by_situation, {name: objective_of(name) for name in by_situation}, out.with_suffix(".html"))
 
 
 def table(rows: list[dict]) -> str:
@@ -90,7 +92,7 @@ def table(rows: list[dict]) -> str:
         )
         for name, each in whole.items()
     }
-    objective = next(service.slo for service in by_name(rows[0]["situation"]).services if service.slo) * 1000
+    objective = objective_of(rows[0]["situation"])
     lines = [
         f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.0f} ms",
         "",
@@ -114,8 +116,10 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def by_name(name: str) -> Situation:
-    return next(each for each in SITUATIONS if each.name == name)
+def objective_of(name: str) -> float:
+    """The SLO of the service that is judged, in milliseconds."""
+    situation = next(each for each in SITUATIONS if each.name == name)
+    return next(service.slo for service in situation.services if service.slo) * 1000
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -1,8 +1,8 @@
 """What runs in pairs say: medians of paired ratios with a bootstrap interval, and who is better. Pure.
 
-The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's CPU time. Where
-two treatments both keep it, more of that is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A kill by
-the kernel's OOM killer is worse than any run without one.
+The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's CPU time.
+Where two treatments both keep it, more of that is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A
+kill by the kernel's OOM killer is worse than any run without one.
 """
 
 from __future__ import annotations
