@@ -40,6 +40,12 @@ class Profile(Struct, frozen=True, gc=False):
         return self.levels[place] if self.days[place] >= DAYS else None
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it can be worked with, wherever it was read: a value for each quarter, and no number below 0."""
+        numbers = (*self.levels, *self.days, self.error or 0.0)
+        return len(self.levels) == len(self.days) == QUARTERS and min(numbers) >= 0
+
+    @property
     def is_trusted(self) -> bool:
         """Whether what was expected has been right of late."""
         return self.error is not None and round(self.error - MOST_ERROR, 9) <= 0

@@ -35,7 +35,7 @@ class Foresight:
         self._profiles: dict[str, Profile] = {}
         self._pace = Pace(EVERY, 1.0)
         self._minute: int | None = None
-        self._sums: dict[str, float] = {}  # service -> demand of the minute's cycles
+        self._sums: dict[str, list[float]] = {}  # service -> demand of those of the minute's cycles that measured it all, and how many
         self._cycles = 0
         self._means: dict[str, list[float]] = {}  # service -> 1-minute means of the quarter
         self._forecasts: tuple[Forecast, ...] = ()
@@ -49,13 +49,21 @@ class Foresight:
             self._end_minute(minute)
         wanted: dict[str, float] = {}
         members: dict[str, list[str]] = {}
+        unmeasured: set[str] = set()
         for pod in pods:
-            if is_latency_sensitive(pod.qos) and (cores := demand(pod, None)) is not None:
-                service = service_of(pod.namespace, pod.name, pod.owner)
+            if not is_latency_sensitive(pod.qos):
+                continue
+            service = service_of(pod.namespace, pod.name, pod.owner)
+            members.setdefault(service, []).append(pod.key)
+            if (cores := demand(pod, None)) is None:
+                unmeasured.add(service)
+            else:
                 wanted[service] = wanted.get(service, 0.0) + cores
-                members.setdefault(service, []).append(pod.key)
         for service, cores in wanted.items():
-            self._sums[service] = self._sums.get(service, 0.0) + cores
+            if service not in unmeasured:  # what is not measured is not nothing: the service's cycle does not count
+                kept = self._sums.setdefault(service, [0.0, 0.0])
+                kept[0] += cores
+                kept[1] += 1
         self._cycles += 1
         if self._pace.due(now):
             self._forecasts = tuple(self._foretell(service, tuple(sorted(keys)), wall) for service, keys in sorted(members.items()))
@@ -76,9 +84,9 @@ class Foresight:
         return Forecast(service, pods, cores=round(max(known), 3), error=error)
 
     def _end_minute(self, minute: int) -> None:
-        if self._minute is not None and self._cycles:
-            for service, total in self._sums.items():
-                self._means.setdefault(service, []).append(total / self._cycles)
+        for service, (total, cycles) in self._sums.items():
+            if 2 * cycles >= self._cycles:
+                self._means.setdefault(service, []).append(total / cycles)
         self._sums, self._cycles = {}, 0
         before, self._minute = self._minute, minute
         if before is not None and before // 15 != minute // 15:
@@ -99,9 +107,13 @@ class Foresight:
             return
         try:
             kept = self._shelf.load()
-            self._profiles = {} if kept is None else msgspec.json.decode(kept, type=dict[str, Profile])
+            known = {} if kept is None else msgspec.json.decode(kept, type=dict[str, Profile])
         except (OSError, msgspec.DecodeError) as error:
             self.problem = f"what was learned for the forecast cannot be read, it begins anew: {error}"
+            return
+        self._profiles = {service: profile for service, profile in known.items() if profile.is_whole}
+        if len(self._profiles) < len(known):
+            self.problem = f"of what was learned for the forecast {len(known) - len(self._profiles)} of {len(known)} services are damaged"
 
     def _store(self) -> None:
         if self._shelf is None:

@@ -1,3 +1,6 @@
+import msgspec
+import pytest
+
 from builders import be, ls
 from qosmanager.collect.foresight import Foresight
 
@@ -87,3 +90,33 @@ def test_a_quarter_that_was_hardly_measured_teaches_nothing():
             if seconds % 900 < 540:
                 found = foresight.look(float(seconds), MIDNIGHT + seconds, [ls("api", usage=1.0)])
     assert found[0].why_none == "fewer than 2 days are known of this time of day"
+
+
+def test_what_is_not_measured_is_not_nothing():
+    foresight = Foresight(None)
+    # Two pods of one service, 1 core each; one of them is not measured in every third cycle.
+    for seconds in range(0, 3 * DAY, 20):
+        blind = seconds % 60 == 40
+        pods = [ls("api-0", owner="StatefulSet", usage=1.0), ls("api-1", owner="StatefulSet", usage=None if blind else 1.0)]
+        found = foresight.look(float(seconds), MIDNIGHT + seconds, pods)
+    assert (found[0].service, found[0].pods, found[0].cores) == ("shop/api", ("shop/api-0", "shop/api-1"), 2.0)
+
+
+def test_a_service_that_is_mostly_not_measured_teaches_nothing():
+    foresight = Foresight(None)
+    for seconds in range(0, 3 * DAY, 20):
+        found = foresight.look(float(seconds), MIDNIGHT + seconds, [ls("api", usage=1.0 if seconds % 60 == 0 else None)])
+    assert found[0].cores is None
+
+
+@pytest.mark.parametrize("damage", [{"levels": [1.0]}, {"days": [2] * 95}, {"levels": [-1.0] * 96}, {"error": -1.0}])
+def test_a_damaged_service_is_left_out_and_the_others_go_on(damage):
+    shelf = Shelf()
+    live(Foresight(shelf), 0, 3 * DAY)
+    kept = msgspec.json.decode(shelf.kept)
+    shelf.kept = msgspec.json.encode({**kept, "shop/db": {**kept["shop/api"], **damage}})
+    foresight = Foresight(shelf)
+    assert foresight.problem == "of what was learned for the forecast 1 of 2 services are damaged"
+    pods = [ls("api", usage=1.0), ls("db", usage=1.0)]
+    api, db = foresight.look(3.0 * DAY, MIDNIGHT + 3 * DAY + 9 * 3600, pods)
+    assert (api.cores, db.cores) == (3.0, None)
