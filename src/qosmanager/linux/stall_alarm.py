@@ -74,7 +74,9 @@ class StallAlarm:
         return None
 
     def wake(self) -> None:
-        os.eventfd_write(self._wake, 1)
+        # A second signal may come when all is closed: by then the number may be that of another file.
+        if self._wake >= 0:
+            os.eventfd_write(self._wake, 1)
 
     def cost(self) -> AlarmCost:
         return AlarmCost(reads=self._reads, seconds=self._seconds)
@@ -83,10 +85,11 @@ class StallAlarm:
         return time.thread_time()
 
     def close(self) -> None:
-        """Let all descriptors go."""
+        """Let all descriptors go; who wakes it after that wakes nobody."""
         for key in tuple(self._ears):
             self._let_go(key)
-        os.close(self._wake)
+        descriptor, self._wake = self._wake, -1
+        os.close(descriptor)
 
     def _open(self, groups: Mapping[str, str], now: float) -> None:
         for key, group in groups.items():

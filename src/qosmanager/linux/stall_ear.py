@@ -122,14 +122,16 @@ class Ear:
 
     def arm(self) -> None:
         """Have the kernel wake us when the group stalls. Raises OSError; PermissionError: the kernel does not do that for us."""
-        trigger = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        trigger = -1
         try:
+            trigger = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             os.write(trigger, f"some {int((QUIET + RISE) * WINDOW * 1e6)} {int(WINDOW * 1e6)}\0".encode("ascii"))
         except OSError as error:
-            os.close(trigger)
+            if trigger >= 0:
+                os.close(trigger)
             if error.errno in (errno.ENODEV, errno.ENOENT):
                 raise
-            # EINVAL: such a window is for the privileged; EOPNOTSUPP: a kernel without triggers.
+            # EINVAL: such a window is for the privileged; EOPNOTSUPP: a kernel without triggers; EROFS: a tree that is only to be read.
             raise PermissionError(error.errno, error.strerror) from None
         self.trigger = trigger
 

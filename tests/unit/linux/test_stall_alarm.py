@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,27 @@ def test_quiet_is_who_has_not_stalled_for_a_while(tree, service):
     ear.close()
 
 
+def test_a_file_that_cannot_be_opened_for_writing_has_no_trigger(tree, service):
+    # As on a tree mounted read-only: the group itself is there, and is looked at.
+    ear = Ear(tree.files, "web")
+    Path(ear.path).unlink()
+    Path(ear.path).mkdir()
+    with pytest.raises(PermissionError):
+        ear.arm()
+    assert ear.trigger == -1
+    ear.close()
+    del service
+
+
+def test_a_group_that_has_ended_is_no_missing_right(tree, service):
+    ear = Ear(tree.files, "web")
+    Path(ear.path).unlink()
+    with pytest.raises(FileNotFoundError):
+        ear.arm()
+    ear.close()
+    del service
+
+
 def listened(tree, *names):
     alarm = StallAlarm(tree.files)
     return alarm, alarm.watch({f"shop/{name}": name for name in names}, 0.02)
@@ -155,6 +178,19 @@ def test_a_wake_before_the_wait_ends_it_at_once(tree, service):
     assert alarm.wait(60.0) is None
     assert time.monotonic() - began < 30
     alarm.close()
+
+
+def test_a_signal_after_the_end_writes_to_no_other_file(tree):
+    alarm = StallAlarm(tree.files)
+    alarm.close()
+    # One of these pipes has the number that the alarm woke itself by.
+    pipes = [os.pipe() for _ in range(4)]
+    alarm.wake()
+    for reading, writing in pipes:
+        os.set_blocking(reading, False)
+        os.close(writing)
+        assert os.read(reading, 8) == b""
+        os.close(reading)
 
 
 def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
