@@ -38,7 +38,9 @@ class IsolationReader:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
+        """Take settings into use: with others BE's weight may be another one soon, so it is looked at at once and again 2 s later."""
         self._wants_memory = settings.isolation.memory is Switch.AUTO
+        self._pace.hasten()
 
     def hasten(self) -> None:
         """Have the weights looked at again at once."""

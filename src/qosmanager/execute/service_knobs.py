@@ -149,6 +149,7 @@ class ServiceKnobs:
         self._due = {group: due for group, due in self._due.items() if group in groups}
         for name, known in self._receipts.items():
             self._receipts[name] = {group: receipts for group, receipts in known.items() if group in groups}
+        self._theirs = {file: inode for file, inode in self._theirs.items() if file.group in groups or self._same_group(file)}
         wished = {file for files in self._wished.values() for file in files}
         return self._hands.put_back([each for each in self._hands.ledger.entries.values() if each.protects and each.file not in wished])
 

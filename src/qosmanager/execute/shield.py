@@ -69,7 +69,7 @@ class Shield:
         sides: dict[str, _Side | str] = {}
         for weak, strong in sorted(pairs):
             if not weak:
-                return Verdict(False, f"{strong} lies inside {common}, with BE")
+                return Verdict(False, f"{common} and {strong} lie one inside the other: no weight stands between BE and LS")
             for group in filter(None, (weak, strong)):
                 if group not in sides:
                     sides[group] = self._side(version, group)

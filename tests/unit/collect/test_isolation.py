@@ -37,6 +37,16 @@ def test_the_weights_are_looked_at_after_2_s_then_every_10_s():
     assert missing == {}
 
 
+def test_other_settings_have_them_looked_at_again():
+    kernel = Kernel()
+    reader = IsolationReader(kernel, Settings())
+    for now in range(10):
+        if now == 5:
+            reader.configure(Settings(isolation=IsolationSettings(memory=Switch.AUTO)))
+        reader.shielded(float(now), HERE, {})
+    assert len(kernel.asked) == 4  # at 0 and 2 s; at 5 s and, when what changed is done, at 7 s
+
+
 def test_pods_of_batch_without_a_group_of_their_own_are_named_one_by_one():
     kernel = Kernel()
     IsolationReader(kernel, Settings()).shielded(0.0, Residents(workloads=(API, JOB)), {})

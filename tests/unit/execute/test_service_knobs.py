@@ -87,6 +87,26 @@ def test_a_value_that_somebody_else_writes_is_not_written_over(tmp_path, layout)
     assert texts(bench) == ("500", "0")
 
 
+def test_what_was_left_to_somebody_else_is_forgotten_with_its_group(tmp_path):
+    bench = bench_on(tmp_path, "v1")
+    bench.cycle()
+    bench.tree.put(CgroupFile("cpu", "web/api", "cpu.shares"), "500")
+    for _ in range(42):
+        bench.cycle()
+    left = "left to somebody else: cpu:/web/api/cpu.shares"
+    assert left in knob(bench, service_knobs.WEIGHT).detail
+    # No service for a while, and the same group still: what somebody wrote stays.
+    away = bench.pods.pop("default/api")
+    bench.cycle()
+    bench.pods["default/api"] = away
+    bench.cycle()
+    assert texts(bench)[0] == "500"
+    bench.tree.remove("web/api")
+    bench.pods.clear()
+    bench.cycle()
+    assert left not in knob(bench, service_knobs.WEIGHT).detail
+
+
 @pytest.mark.parametrize("layout", ["v1", "v2"])
 def test_a_cpu_burst_above_them_comes_and_goes(tmp_path, layout):
     bench = bench_on(tmp_path, layout)
