@@ -88,7 +88,8 @@ def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     least = _LEAST_MARGIN * cpus
     margin = least + (max(known.margin, least) - least) * 0.5 ** (elapsed / _MARGIN_EASES_IN)
     if is_above(present, known.wanted):
-        margin = max(margin, present - known.wanted)
+        # What a pod asks for that is not measured yet, as each is at first, is no surge.
+        margin = margin if facts.census.unmeasured else max(margin, present - known.wanted)
         return _recall(draft, wanted=present, margin=min(margin, _MOST_MARGIN * cpus))
     eased = present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses))
     return _recall(draft, wanted=eased, margin=min(margin, _MOST_MARGIN * cpus))

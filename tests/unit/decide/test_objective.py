@@ -155,6 +155,15 @@ def test_the_margin_is_what_demand_rose_by():
     assert after.be_limit == pytest.approx(8.0)
 
 
+def test_what_a_pod_that_is_not_measured_asks_for_is_no_surge():
+    begun = snapshot(ls(usage=2.0, wait=0.0, p99=0.045, slo=0.1), ls("new", request=4.0), be(usage=8.0), cpu_usage=10.0)
+    after = remembered(begun, state(13.0), SLO)
+    assert after.objective.wanted == 6.0
+    assert after.objective.margin == pytest.approx(1.0, abs=0.001)
+    # There is room for it all the same: 16 - 6 - 1.
+    assert after.be_limit == pytest.approx(9.0, abs=0.01)
+
+
 def test_a_relapse_is_a_fall_that_undoes_a_rise():
     def relapses(last_move, fell):
         return remembered(hurt(), replace(state(10.0, suffering_since=NOW - 5, fell=fell), last_move=last_move), SLO).objective.relapses
