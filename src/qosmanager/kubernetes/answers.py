@@ -6,6 +6,7 @@ In: an `Answer`, which may as well be HTML of a proxy on the way. Out: values, o
 from __future__ import annotations
 
 import logging
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -65,8 +66,18 @@ def is_success(answer: Answer) -> bool:
     return found is not None and isinstance(found.get("kind"), str) and found.get("status") != "Failure"
 
 
+def is_absent(answer: Answer) -> bool:
+    """Whether the API server itself says that there is no such object: a proxy's 404, in HTML or in JSON of its own, says nothing of it."""
+    return answer.status == NOT_FOUND and (body_of(answer) or {}).get("kind") == "Status"
+
+
+def is_budget(answer: Answer) -> bool:
+    """Whether an eviction is refused for the pod's sake; an API server that has too much to do says so in plain text."""
+    return answer.status == TOO_MANY and (body_of(answer) or {}).get("kind") == "Status"
+
+
 def retry_after(answer: Answer) -> float | None:
-    """Return the seconds after which to come again, as the header or the status says; None: neither does."""
+    """Return the seconds after which to come again, as the header (seconds, or a date) or the status says; None: neither does."""
     given: object = answer.headers.get("retry-after")
     if given is None:
         details = (body_of(answer) or {}).get("details")
@@ -76,8 +87,16 @@ def retry_after(answer: Answer) -> float | None:
     try:
         seconds = float(given)
     except (ValueError, OverflowError):
-        return None
+        seconds = _until(str(given), answer.headers.get("date", ""))
     return min(seconds, _LONGEST_WAIT) if seconds > 0 else None
+
+
+def _until(moment: str, now: str) -> float:
+    """Return the seconds from one date of HTTP to another, both by the clock of who answered; 0: one of them is none."""
+    try:
+        return (parsedate_to_datetime(moment) - parsedate_to_datetime(now)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 def said(answer: Answer) -> str:

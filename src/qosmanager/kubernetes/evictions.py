@@ -30,7 +30,8 @@ from qosmanager.kubernetes.answers import (
     UNAUTHORIZED,
     Complaints,
     Right,
-    body_of,
+    is_absent,
+    is_budget,
     is_success,
     refusal,
     retry_after,
@@ -201,7 +202,7 @@ class ApiEvictions:
         answer = self._request("POST", f"{victim.path}/eviction", _eviction(action, workload))
         if is_success(answer):
             self._happened(victim, owner)
-        elif answer.status == TOO_MANY:
+        elif is_budget(answer):
             self._take_back(victim)
             wait = retry_after(answer) or _BUDGET_RESTS
             with self._lock:
@@ -245,10 +246,8 @@ class ApiEvictions:
 
     def _is_other(self, answer: Answer, victim: _Victim) -> bool:
         """Whether the API server says that this very pod is not there any more."""
-        if answer.status == NOT_FOUND:
-            return body_of(answer) is not None  # and not some proxy
         found = _metadata(answer)
-        return found is not None and found.uid != victim.workload.uid
+        return is_absent(answer) or (found is not None and found.uid != victim.workload.uid)
 
     def _holds_nothing(self, cgroup: str) -> bool:
         try:

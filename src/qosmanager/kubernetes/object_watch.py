@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from qosmanager.kubernetes.answers import GONE, NOT_FOUND, Right, body_of, is_success, refusal, retry_after
+from qosmanager.kubernetes.answers import GONE, Right, is_absent, is_success, refusal, retry_after
 from qosmanager.kubernetes.api import Answer, Api, ApiUnreachable, WatchRefused
 from qosmanager.kubernetes.pacing import Backoff
 from qosmanager.kubernetes.pod_json import STATUS, WATCH_EVENT, version_of
@@ -45,15 +45,17 @@ class ObjectWatch:
     def once(self) -> float:
         """Read if need be, then watch until that ends; return the seconds to wait."""
         began = self._clock.monotonic()
+        right = self._right
         try:
             if not self._version and not self._read():
                 return _ABSENT
+            right = Right("watch", right.resource, right.namespace)
             self._watch()
         except ApiUnreachable as error:
             self.problem = f"not reached: {error}"
             return self._backoff.failed()
         except WatchRefused as error:
-            return self._refused(error.answer, Right("watch", self._right.resource, self._right.namespace))
+            return self._refused(error.answer, right)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             self._version = ""
             self.problem = f"{self._path}: something else than events"
@@ -66,7 +68,7 @@ class ObjectWatch:
     def _read(self) -> bool:
         """Return whether there is such an object."""
         answer = self._api.request("GET", self._path)
-        if answer.status == NOT_FOUND and body_of(answer) is not None:
+        if is_absent(answer):
             self.problem = f"{self._right.resource} {self._name} does not exist"
             self._take(None)
             return False

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from qosmanager.documents.problem import printable
+from qosmanager.kubernetes.answers import retry_after
 from qosmanager.kubernetes.api import Answer
 from qosmanager.kubernetes.pod_json import POD, POD_LIST, said, uid_of
 from qosmanager.kubernetes.pods import KnownPod, known_pod
@@ -74,11 +75,10 @@ def refused(answer: Answer) -> Untrue:
         text += f" ({message})"
     elif answer.body.strip():
         text += f" with {_kind(answer)}"
-    wait = answer.headers.get("retry-after", "")
     return Untrue(
         text + _NEEDED.get(answer.status, ""),
         expired=answer.status in _OF_NO_USE,
-        retry_after=float(wait) if wait.isdecimal() and len(wait) < 9 else 0.0,
+        retry_after=retry_after(answer) or 0.0,
     )
 
 

@@ -151,6 +151,17 @@ def test_a_server_in_trouble_is_asked_again(server, node, status):
     assert node.memory.evicted_lately() == 1
 
 
+def test_a_server_that_has_too_much_to_do_is_no_disruption_budget(server, node):
+    victim = put(server)
+    busy = b"Too many requests, please try again later."
+    server.faults.answer(429, busy, method="POST", part="/eviction", content_type="text/plain", headers={"Retry-After": "1"})
+    node.begin(evict(), victim)
+    assert node.pass_time(5) == {}
+    assert len(posted(server)) == 2
+    assert "deletionTimestamp" in server.store.get("pods", "batch", "rec-0")["metadata"]
+    assert node.memory.evicted_lately() == 1
+
+
 @pytest.mark.parametrize("end", ["delete", "finish"])
 def test_an_eviction_whose_answer_was_lost_is_told_all_the_same(server, node, end):
     victim = put(server)
@@ -196,9 +207,10 @@ def test_garbage_is_no_success(server, node, garbage):
     assert "deletionTimestamp" not in server.store.get("pods", "batch", "rec-0")["metadata"]
 
 
-def test_a_page_of_a_proxy_is_not_taken_for_a_pod_that_is_gone(server, node):
+@pytest.mark.parametrize("page", [HTML, b'{"message": "no Route matched with those values"}'])
+def test_a_page_of_a_proxy_is_not_taken_for_a_pod_that_is_gone(server, node, page):
     victim = put(server)
-    server.faults.answer(404, HTML, times=99)
+    server.faults.answer(404, page, times=99)
     node.begin(evict(), victim)
     assert not node.pass_time(12)["batch/rec-0"].done
 

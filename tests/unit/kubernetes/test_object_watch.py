@@ -28,7 +28,7 @@ class Following:
 
     def _run(self):
         while not self._stopping.is_set():
-            self._stopping.wait(self.watch.once())
+            self._stopping.wait(min(self.watch.once(), 0.02))  # how long it wants to wait is tried elsewhere
 
     def stop(self):
         self._stopping.set()
@@ -108,6 +108,16 @@ def test_html_and_refusals_change_nothing_and_are_said(server, following):
     say(server, "second")
     following.wait_for("second")
     assert None not in following.told
+
+
+@pytest.mark.parametrize("verb", ["get", "watch"])
+def test_the_permission_that_is_missing_is_the_one_that_is_named(server, verb):
+    server.store.create("configmaps", config_map("koordlet", "first"))
+    server.forbidden.add((verb, "configmaps"))
+    with asking(server) as api:
+        watch = ObjectWatch(api, MAPS, "koordlet", lambda _: None, (LinuxClock(), lambda: 0.0))
+        watch.once()
+        assert f"not permitted: {verb} configmaps in namespace kube-system" in watch.problem
 
 
 def test_a_bookmark_with_nulls_is_no_state(server):
