@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from qosmanager.documents.quantities import size
 from qosmanager.model.qos import Level
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.figures import topic
@@ -55,7 +56,7 @@ class BatchNote:
 
     def seen(self, allocatable: dict[str, Any]) -> None:
         """Take in what the node's status shows: kubelet may have made it anew without them."""
-        if self._published is not None and allocatable.get(BATCH_CPU) != str(self._published.cpu):
+        if self._published is not None and not _shows(allocatable, self._published):
             self._published = None
 
 
@@ -69,6 +70,15 @@ def batch(record: CycleRecord) -> Batch | None:
     state = record.state
     cores = resources.be_allowance if state.be_limit is None or state.be_observed else state.be_limit
     return Batch(max(0, int(cores * 1000)), None if resources.be_memory is None else max(0, resources.be_memory))
+
+
+def _shows(allocatable: dict[str, Any], amounts: Batch) -> bool:
+    """Whether these are the amounts; the API server writes 2000 as 2k."""
+    wanted = {BATCH_CPU: amounts.cpu} | ({} if amounts.memory is None else {BATCH_MEMORY: amounts.memory})
+    try:
+        return all(size(str(allocatable[name])) == amount for name, amount in wanted.items())
+    except (KeyError, ValueError, ArithmeticError):
+        return False
 
 
 def _differs(published: Batch | None, amounts: Batch) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from qosmanager.kubernetes.answers import TOO_MANY, Complaints, Right, is_success, retry_after
+from qosmanager.kubernetes.answers import CONFLICT, TOO_MANY, UNAUTHORIZED, Complaints, Right, is_success, retry_after
 from qosmanager.kubernetes.api import MERGE_PATCH, Answer, Api, ApiUnreachable
 from qosmanager.kubernetes.batch_resources import WITHDRAWN, Batch
 from qosmanager.kubernetes.memory import AgentMemory
@@ -48,7 +48,7 @@ class NodeReader:
     """Takes the node as the API tells of it."""
 
     def __init__(self, memory: AgentMemory, pause: NodePause) -> None:
-        self.allocatable: dict[str, Any] | None = None
+        self.allocatable: dict[str, Any] | None = None  # as last told; None: the writer has taken it
         self.pause = pause
         self._memory = memory
 
@@ -121,8 +121,9 @@ class NodeWriter:
         record = self._record
         if record is None or now < self._not_before:
             return _LOOK
-        if self._node.allocatable is not None:
-            self._batch.seen(self._node.allocatable)
+        allocatable, self._node.allocatable = self._node.allocatable, None
+        if allocatable is not None:
+            self._batch.seen(allocatable)
         amounts = self._batch.due(record, now)
         # The batch resources first: they keep pods away from a node in trouble.
         if amounts is not None and self._patch(f"{self._path}/status", amounts.as_status(), Right("patch", "nodes/status")):
@@ -155,9 +156,10 @@ class NodeWriter:
             self._failures = 0
             return True
         self._come_again(answer)
-        if 400 <= answer.status < 500 and answer.status != TOO_MANY:
+        if 400 <= answer.status < 500 and answer.status not in (CONFLICT, TOO_MANY):
             self._complaints.once(answer, right)
-            self._not_before = self._clock.monotonic() + _REFUSED_FOR
+            if answer.status != UNAUTHORIZED:  # that one passes with the next token
+                self._not_before = self._clock.monotonic() + _REFUSED_FOR
         return False
 
     def _come_again(self, answer: Answer | None) -> None:

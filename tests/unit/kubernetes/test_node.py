@@ -214,6 +214,17 @@ def test_a_kubelet_that_makes_its_node_anew_gets_them_again(publishing):
     assert publishing.allocatable["batch-cpu"] == "2000"
 
 
+def test_amounts_in_the_words_of_the_api_server_are_the_same_amounts(publishing, server):
+    publishing.look(at_level(Level.MEDIUM))
+    shown = publishing.node
+    shown["status"]["allocatable"] |= {"kubernetes.io/batch-cpu": "2k", "kubernetes.io/batch-memory": "5Gi"}
+    server.store.replace("nodes", shown)
+    for _ in range(3):
+        publishing.read()
+        publishing.look(at_level(Level.MEDIUM), after=15)
+    assert len(server.asked("PATCH", "/status")) == 1
+
+
 def test_when_the_agent_is_taken_away_so_is_what_it_offered_and_whom_it_remembers_stays(publishing):
     publishing.memory.remember_leak(LEAK)
     publishing.look(at_level(Level.MEDIUM))
@@ -248,7 +259,7 @@ def test_a_missing_permission_is_said_once_and_tried_again_after_ten_minutes(des
     assert desk.status["level"] == "HIGH"
 
 
-@pytest.mark.parametrize("status", [200, 429, 500])
+@pytest.mark.parametrize("status", [200, 401, 409, 429, 500])
 def test_a_server_in_trouble_is_told_later(desk, server, status):
     server.faults.answer(status)
     desk.look(at_level(Level.HIGH))
