@@ -126,7 +126,7 @@ class Events:
             return True
         namespace = happening.about.namespace or NODE_NAMESPACE
         # The same name each time it is tried: where only the answer was lost, the event is there already.
-        name = f"{happening.about.name[:_LONGEST_NAME]}.{int(wall * 1e9) + number:x}"
+        name = f"{happening.about.name[:_LONGEST_NAME].rstrip('-.')}.{int(wall * 1e9) + number:x}"
         event = self._event(happening, {"name": name, "namespace": namespace}, wall)
         path = _PATH.format(quote(namespace, safe=""))
         answer = self._ask("POST", path, event, JSON, now)

@@ -47,6 +47,7 @@ class _Connection:
         self.context = context
         self._response: http.client.HTTPResponse | None = None
         self._http = http.client.HTTPConnection(*address)
+        self._http.auto_open = 0  # never anew by itself: that would be without TLS, and show the token
         plain = socket.create_connection(address, timeout)
         try:
             self._http.sock = self._socket = context.wrap_socket(plain, server_hostname=name)

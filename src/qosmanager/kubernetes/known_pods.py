@@ -45,7 +45,10 @@ class KnownPods:
         """Return the pods by the uid that their groups are named by; the same object until `revision` changes."""
         with self._lock:
             if self._changed:
-                self._view = {pod.cgroup_uid: pod for pod in self._pods.values()}
+                # Whose own uid it is comes before who says that its groups are named so: pods are made by many.
+                self._view = {pod.cgroup_uid: pod for pod in self._pods.values()} | {
+                    pod.uid: pod for pod in self._pods.values() if pod.uid == pod.cgroup_uid
+                }
                 self._changed = False
             return self._view
 

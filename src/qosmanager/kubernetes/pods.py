@@ -35,7 +35,7 @@ CRITICAL = "qosmanager.io/critical"
 SLO = "qosmanager.io/slo-p99"
 LATENCY = "qosmanager.io/latency"
 MIRROR = "kubernetes.io/config.mirror"
-CONFIG_HASH = "kubernetes.io/config.hash"  # of a static pod: the uid that kubelet names its groups by
+CONFIG_HASH = "kubernetes.io/config.hash"  # of a mirror pod: the uid that kubelet names the static pod's groups by
 CONFIG_SOURCE = "kubernetes.io/config.source"  # kubelet's own list: "api", or the "file" or "http" that a static pod comes from
 
 GRACE = 30.0  # seconds, where a pod says nothing
@@ -101,7 +101,7 @@ def known_pod(pod: PodJson) -> KnownPod:
         name=metadata.name,
         namespace=metadata.namespace,
         uid=metadata.uid,
-        cgroup_uid=said.annotations.get(CONFIG_HASH) or metadata.uid,
+        cgroup_uid=said.cgroup_uid() or metadata.uid,
         qos=qos,
         labelled=label is not None or consent is True,
         priority=spec.priority if spec.priority is not None else PRIORITY_BANDS.get(spec.priority_class_name or "", 0),
@@ -134,6 +134,10 @@ class _Said:
         self._labels = metadata.labels or {}
         self.annotations = metadata.annotations or {}
         self.problems: list[str] = []
+
+    def cgroup_uid(self) -> str:
+        """Return the uid that a mirror pod's groups are named by; on any other pod it would only give another pod's groups to this one."""
+        return self.annotations.get(CONFIG_HASH, "") if MIRROR in self.annotations else ""
 
     def qos(self) -> QoS | None:
         text = self._labels.get(QOS_LABEL)

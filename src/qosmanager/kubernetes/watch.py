@@ -132,6 +132,11 @@ class PodWatch:
 
     def _take(self, event: WatchEvent) -> None:
         """Take one change. One that is not understood is told, and costs the others nothing."""
+        if event.type == "DELETED":
+            uid = uid_of(event.object)
+            self._unread.pop(uid, None)
+            self.known.remove(uid)
+            return
         try:
             pod = known_pod(POD.decode(event.object))
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -139,10 +144,7 @@ class PodWatch:
             self._unread[uid] = f"pod {printable(uid)} is not understood: {printable(str(error))}"
             return
         self._unread.pop(pod.uid, None)
-        if event.type == "DELETED":
-            self.known.remove(pod.uid)
-        else:
-            self.known.put(pod)
+        self.known.put(pod)
 
 
 def _error(event: WatchEvent) -> Untrue:

@@ -159,3 +159,12 @@ def test_whoever_says_something_does_not_wait_for_a_silent_server(server, events
     finally:
         server.faults.speak()
         events.stop()
+
+
+def test_a_name_that_is_cut_short_is_one_that_the_api_server_takes(server, events, clock):
+    long = "a" * 199 + "-" + "b" * 20
+    events.say(Happening(about=About("Pod", long, "batch", "u-1"), reason="Evicted", action="Evict", note="score 95.0"))
+    events.work(clock.now)
+    (told,) = server.events()
+    assert told["metadata"]["name"].partition(".")[0] == "a" * 199
+    assert told["regarding"]["name"] == long

@@ -1,4 +1,5 @@
 import contextlib
+import http.client
 import os
 import threading
 import time
@@ -11,7 +12,8 @@ from loopback_api.objects import pod
 from loopback_api.server import LoopbackApi
 from qosmanager.kubernetes.access import Access, Inline, Server, from_kubeconfig
 from qosmanager.kubernetes.api import ApiUnreachable, WatchRefused
-from qosmanager.kubernetes.http_api import HttpApi
+from qosmanager.kubernetes.credentials import Trust
+from qosmanager.kubernetes.http_api import HttpApi, _Connection, _Question
 from qosmanager.linux.clock import LinuxClock
 
 PODS = "/api/v1/pods"
@@ -256,3 +258,10 @@ def test_dropped_watches_leave_no_descriptor_behind(api, server):
             before = len(os.listdir("/proc/self/fd"))
     server.drop_connections()
     assert len(os.listdir("/proc/self/fd")) <= before + 2  # the server's own ends are here too
+
+
+def test_a_connection_is_never_opened_anew_without_tls(server, files):
+    connection = _Connection(("127.0.0.1", server.port), "127.0.0.1", Trust(access(server, files)).context(), 5.0)
+    connection.close()
+    with pytest.raises(http.client.NotConnected):
+        connection.send(_Question("GET", PODS, {}, None), {"Authorization": "Bearer secret"})

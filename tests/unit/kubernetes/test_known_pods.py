@@ -58,6 +58,11 @@ def test_pods_are_found_by_the_uid_of_their_groups(pods):
     assert set(pods.by_group()) == {"hash"}
 
 
+def test_whose_own_uid_it_is_comes_before_who_says_so(pods):
+    pods.replace([known("a"), known("liar", cgroup_uid="a")])
+    assert pods.by_group()["a"].uid == "a"
+
+
 @pytest.mark.parametrize("how", ["remove", "replace"])
 def test_what_is_no_longer_named_is_terminating_for_two_minutes(pods, clock, how):
     pods.replace([known("a"), known("b")])

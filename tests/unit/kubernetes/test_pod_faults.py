@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import threading
 import time
 
@@ -45,7 +44,7 @@ class Listening:
 
     def __init__(self, server, token):
         self.api = connected(server, token)
-        self.watch = PodWatch(self.api, "worker-1", LinuxClock(), random.random)
+        self.watch = PodWatch(self.api, "worker-1", LinuxClock(), lambda: 0.0)
         self.cluster = Cluster({"api": self.watch}, LinuxClock())
 
     def __enter__(self):
@@ -177,7 +176,7 @@ def test_a_list_of_several_pages(server, token):
 def test_dropped_watches_leave_nothing_open(server, token):
     server.store.create("pods", pod("rec-0", labels=BE))
     api = connected(server, token)
-    watch = PodWatch(api, "worker-1", LinuxClock(), random.random)
+    watch = PodWatch(api, "worker-1", LinuxClock(), lambda: 0.0)
     watch._list()
     counts = []
     for number in range(60):
@@ -197,10 +196,10 @@ def test_kubelet_is_asked_while_the_api_server_is_not_to_be_reached(server, toke
         kubelet.faults.answer(200, json.dumps(told).encode(), method="GET", part="/pods", times=1000, content_type="application/json")
         kubelet.tokens = {server.token}
         server.kill()
-        watch = PodWatch(connected(server, token), "worker-1", LinuxClock(), random.random)
+        watch = PodWatch(connected(server, token), "worker-1", LinuxClock(), lambda: 0.0)
         second = connected(kubelet, token)
         cluster = Cluster(
-            {"api": watch, "kubelet": KubeletPods(second, LinuxClock(), random.random, lambda: watch.known.age() > 25)}, LinuxClock()
+            {"api": watch, "kubelet": KubeletPods(second, LinuxClock(), lambda: 0.0, lambda: watch.known.age() > 25)}, LinuxClock()
         )
         cluster.start()
         assert cluster.wait(PATIENCE)

@@ -107,6 +107,8 @@ def test_mirror_and_static_pods_are_kubelets_own_and_named_by_their_hash():
     mirror = of(annotations=MIRROR)
     assert (mirror.owner, mirror.uid, mirror.cgroup_uid) == ("Node", "u-1", "5f1d")
     assert of(annotations={"kubernetes.io/config.source": "http"}).owner == "Node"
+    liar = of(annotations={"kubernetes.io/config.hash": "5f1d"})
+    assert liar.cgroup_uid == "u-1", "the groups of others are nobody's to claim"
     other = of(annotations={"kubernetes.io/config.source": "api"})
     assert (other.owner, other.cgroup_uid) == (None, "u-1")
 

@@ -241,6 +241,16 @@ def test_a_pod_that_is_not_understood_is_told_and_the_others_go_on():
     assert len(watch.problems) == 1
 
 
+def test_a_pod_that_was_never_understood_goes_like_any_other():
+    strange = {"spec": {"containers": "many"}}
+    gone = [(1.0, event("DELETED", pod(name) | strange)) for name in ("a", "b")]
+    _, watch = watching([(0.0, listed(pod("b")))], [(0.0, [(1.0, event("ADDED", pod("a") | strange)), *gone])])
+    watch.once()
+    assert watch.problems == ()
+    assert watch.known.by_group()["b"].terminating
+    assert names(watch) == {"b"}
+
+
 def test_a_clock_that_jumps_changes_no_age():
     script, watch = watching([(0.0, listed(pod("a")))], [(0.0, QUIET)])
     script.wall = lambda: 0.0
