@@ -65,7 +65,8 @@ class Sampler:
         self._node = NodeTracker(sources.node)
         self._pods: dict[str, PodTracker] = {}
         self._missing: dict[str, str] = {}  # of all pods
-        self._residents: Residents | None = None
+        self._residents = Residents()  # those last followed
+        self._must_follow = True  # whoever they are now
         self._workloads: dict[str, Workload] | None = None  # of the pods; None: to be listed anew
         self._trends = Trends()
         self._suspicion = Suspicion()
@@ -94,7 +95,7 @@ class Sampler:
     def inform(self, informer: StatesInformer) -> None:
         """Take other declarations into use; pods that are in both go on being measured without a break."""
         self._informer = informer
-        self._residents = None
+        self._must_follow = True
 
     def spare(self, steps: int) -> None:
         """Read less from the next cycle on: the first `steps` of `own_use.STEPS`."""
@@ -107,10 +108,9 @@ class Sampler:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the declarations could not be followed in the last cycle, and what could not be asked or read, for people."""
-        declared = self._residents.problems if self._residents else ()
         node = (self._node.failure,) if self._node.failure else ()
         foresight = (self._foresight.problem,) if self._foresight.problem else ()
-        return (*declared, *self._sources.latencies.problems(), *node, *foresight)
+        return (*self._residents.problems, *self._sources.latencies.problems(), *node, *foresight)
 
     def sample(self) -> tuple[Snapshot, Placement]:
         """Measure now. Raises NodeUnreadableError while the node has never been readable."""
@@ -118,7 +118,7 @@ class Sampler:
         now = clock.monotonic()
         pods_age = self._sources.pods_age()
         residents = self._informer.refresh(now)
-        if residents is not self._residents:
+        if self._must_follow or residents is not self._residents:
             self._follow(residents)
         fresh = self._node.read(clock.monotonic(), self._gap)
         throttled: dict[str, float] = {}
@@ -189,7 +189,7 @@ class Sampler:
                 self._pods[workload.key] = PodTracker(workload, self._sources.groups, self.cache.pod(workload.key), missing, phase)
             elif known.workload != workload:
                 known.adopt(workload)
-        self._residents, self._workloads = residents, None
+        self._residents, self._workloads, self._must_follow = residents, None, False
         self._be_cpus_pace.hasten()
         self._isolation.hasten()
         self._sources.latencies.watch(residents.workloads)
@@ -226,7 +226,7 @@ class Sampler:
                 self._informer.invalidate()
         for key in ended:
             self._drop(key)
-            self._residents = None
+            self._must_follow = True
             self._informer.invalidate()
         return pods
 

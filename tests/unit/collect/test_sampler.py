@@ -468,6 +468,24 @@ def test_other_rules_go_on_without_a_break(bench):
     assert snapshot.pods[0].latency.slo == 0.2
 
 
+def test_what_cannot_be_followed_is_so_still_when_a_pod_ends_or_other_rules_come(tmp_path):
+    rules = (API, JOB, rule("gone", "web/gone", QoS.LS))
+    bench = Bench(tmp_path, rules)
+    bench.kernel.add("web/api")
+    bench.kernel.add("batch/a")
+    bench.sampler.sample()
+    told = bench.sampler.problems
+    assert any("web/gone" in problem for problem in told)
+    bench.kernel.remove("batch/a")
+    bench.clock.advance(0.5)
+    bench.sampler.sample()
+    assert bench.sampler.problems == told
+    bench.sampler.inform(bench.informer(rules[:2]))
+    assert bench.sampler.problems == told, "until the next cycle has looked"
+    bench.sampler.sample()
+    assert bench.sampler.problems == ()
+
+
 def test_a_snapshot_is_plain_data(bench):
     bench.sampler.sample()
     snapshot = step(bench)
