@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from enum import IntEnum
 
-from qosmanager.model.actions import Evict, Result
+from qosmanager.model.actions import KINDS, Evict, Result
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, standing, subject
@@ -105,9 +105,13 @@ def _trouble(effect: Effect) -> dict[str, str]:
 
 
 def _unasked(record: CycleRecord) -> list[Line]:
-    """What the executor could not do without an action asking for it: weights, oom_score_adj, the journal."""
+    """What the executor could not do without an action of this cycle asking for it: weights, oom_score_adj, the journal; and evictions
+    begun earlier that came to nothing, under their plugin's name, where whoever has read of their beginning finds them."""
+    begun = {watch.target: watch.plugin for watch in record.state.watches if watch.kind == KINDS[Evict]}
     return [
         (Severity.WARNING, pairs("Trouble", target=r.target, result=r.result.value, detail=r.detail or "-"))
+        if r.pod is None or r.pod != r.target or r.pod not in begun
+        else (Severity.WARNING, pairs(begun[r.pod], action=KINDS[Evict], subject=r.pod, result=r.result.value, trouble=r.detail or "-"))
         for r in record.receipts
         if r.action is None and r.result in _TROUBLE
     ]

@@ -2,6 +2,7 @@ from msgspec.structs import replace
 
 from qosmanager.model.actions import PluginFailure, Result
 from qosmanager.model.qos import Plugin
+from qosmanager.model.state import Watch
 from qosmanager.views.log_lines import Severity, log_lines, pairs
 from records import EVICT_CPU, EVICT_MEMORY, LIMIT, observed, outcome, receipt, record
 
@@ -103,3 +104,12 @@ def test_what_could_not_be_done_says_why_with_and_without_an_action():
     seen = lines(record(actions=(LIMIT,), receipts=(refused, unasked)))
     assert seen[1].endswith('trouble="the journal cannot be written: No space left on device"')
     assert seen[2] == 'Trouble target=cpu:/be/cpu.shares result=failed detail="Invalid argument"'
+
+
+def test_an_eviction_that_came_to_nothing_is_found_under_its_plugin():
+    of = record(receipts=(receipt(None, Result.FAILED, "batch/crunch", pod="batch/crunch", detail="a disruption budget forbids it"),))
+    assert lines(of)[1:] == ['Trouble target=batch/crunch result=failed detail="a disruption budget forbids it"']
+    begun = replace(of.state, watches=(Watch(plugin="CPUEvict", kind="evict", target="batch/crunch", since=99.0),))
+    assert lines(replace(of, state=begun))[1:] == [
+        'CPUEvict action=evict subject=batch/crunch result=failed trouble="a disruption budget forbids it"'
+    ]
