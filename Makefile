@@ -11,7 +11,7 @@ run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
 
 # Two processes: one with all tests that use the machine itself, one with the others.
-test: check v2-image containers
+test: check v2-image promtool containers
 	$(BIN)/pytest -n 2
 
 # What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.

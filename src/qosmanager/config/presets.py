@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from enum import Enum
 
-from qosmanager.config.settings import CpuBurstSettings, CpuEvictSettings, CpuSuppressSettings, Settings, SuppressRatio, Thresholds
+from qosmanager.config.settings import (
+    CpuBurstSettings,
+    CpuEvictSettings,
+    CpuSuppressSettings,
+    IsolationSettings,
+    Settings,
+    Strategy,
+    SuppressRatio,
+    Switch,
+    Thresholds,
+)
 from qosmanager.model.qos import Mode
 
 
@@ -14,6 +24,7 @@ class Preset(Enum):
     LATENCY_FIRST = "latency-first"
     THROUGHPUT_FIRST = "throughput-first"
     BALANCED = "balanced"
+    SLO_FIRST = "slo-first"
 
 
 PRESETS: dict[Preset, Settings] = {
@@ -28,4 +39,9 @@ PRESETS: dict[Preset, Settings] = {
         cpu_evict=CpuEvictSettings(mode=Mode.OFF),
     ),
     Preset.BALANCED: Settings(),
+    # What won where it was measured: docs/benchmarks.md, "Does it hold the objective".
+    Preset.SLO_FIRST: Settings(
+        cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO),
+        isolation=IsolationSettings(services=Switch.AUTO, memory=Switch.AUTO, io=Switch.AUTO),
+    ),
 }

@@ -98,7 +98,8 @@ def test_schemas_are_json():
 
 def test_presets_are_listed_with_what_they_change():
     lines = run("config", "presets").output.splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == ["latency-first", "throughput-first", "balanced: the defaults"]
+    names = [line for line in lines if not line.startswith(" ")]
+    assert names == ["latency-first", "throughput-first", "balanced: the defaults", "slo-first"]
     assert "  cpuBurst.burstRatio                  2        (default 1.5)" in lines
 
 

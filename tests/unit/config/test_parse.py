@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from qosmanager.config.parse import load, load_settings, read_settings
 from qosmanager.config.presets import PRESETS, Preset
-from qosmanager.config.settings import Policy, Settings, Strategy, Thresholds, Trigger, VictimOrder
+from qosmanager.config.settings import IsolationSettings, Policy, Settings, Strategy, Switch, Thresholds, Trigger, VictimOrder
 from qosmanager.documents.problem import DocumentError
 from qosmanager.model.qos import Mode, Plugin
 
@@ -99,8 +99,8 @@ other: 1
             "CPUSuppress, CPUEvict, MemoryEvict (did you mean CPUBurst?)"
         ),
         (
-            "config.yaml:6: qosManager.preset: latncy-first is not allowed; one of latency-first, throughput-first, balanced "
-            "(did you mean latency-first?)"
+            "config.yaml:6: qosManager.preset: latncy-first is not allowed; one of latency-first, throughput-first, balanced, "
+            "slo-first (did you mean latency-first?)"
         ),
         "config.yaml:7: qosManager.systemReserved.memory: 2GB is not allowed; bytes (2Gi, 500Mi, 1G or a whole number), 0 or more (2Gi?)",
         "config.yaml:8: other: unknown key (known are qosManager)",
@@ -165,6 +165,12 @@ def test_presets(preset, expected):
         burst.min_node_cpu_idle,
         settings.cpu_evict.mode,
     )
+
+
+def test_slo_first_is_strategy_slo_with_all_that_isolation_may_do():
+    settings = load_settings("qosManager: {preset: slo-first, isolation: {io: 'off'}}", "config.yaml")
+    assert settings.cpu_suppress.strategy is Strategy.SLO
+    assert settings.isolation == IsolationSettings(services=Switch.AUTO, memory=Switch.AUTO, io=Switch.OFF)  # a key of one's own wins
 
 
 def test_balanced_is_the_defaults():
