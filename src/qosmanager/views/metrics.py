@@ -81,6 +81,7 @@ class Metrics(Collector):
         self._refusals: Counter[tuple[str, str]] = Counter()
         self._failures: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
+        self._config_rejected = False
         self._degraded: dict[str, bool] = {}
         self._latencies: dict[str, _Latency] = {}
 
@@ -108,6 +109,8 @@ class Metrics(Collector):
         """Count something that no cycle's record holds, for example "reload_refused"."""
         with self._lock:
             self._events[kind] += 1
+            if kind in ("reloaded", "reload_refused"):
+                self._config_rejected = kind == "reload_refused"
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family; before the first cycle only those that need none."""
@@ -174,6 +177,8 @@ class Metrics(Collector):
         ):
             yield _counter(name, help_, (), [((), events[name])])
         yield _counter("cycles", "Finished cycles.", (), [((), self._cycles)])
+        help_ = "1 while the configuration as it is written is refused, and an older one in force."
+        yield from _gauge("config_rejected", help_, self._config_rejected)
 
     def _process(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(

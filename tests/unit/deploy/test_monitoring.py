@@ -107,7 +107,7 @@ FIRES = {
             for le, n in (("100.0", 60), ("200.0", 60), ("+Inf", 60))
         ],
     ),
-    "QOSManagerConfigRejected": (8, [series("reload_refused_total", "0 0 1x10")], [series("reload_refused_total", "1x10")]),
+    "QOSManagerConfigRejected": (8, [series("config_rejected", "0 0 1x10")], [series("config_rejected", "1 0x10")]),
 }
 
 

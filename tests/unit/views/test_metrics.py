@@ -161,6 +161,17 @@ def test_before_the_first_cycle_the_counters_stand_at_0():
     assert values(scraped())["koordlet_qos_cycles_total"] == "0.0"
 
 
+def test_a_configuration_is_rejected_until_one_is_taken():
+    metrics = Metrics(ABOUT, Settings())
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    seen = []
+    for kind in ("drift", "reload_refused", "drift", "reloaded"):
+        metrics.event(kind)
+        seen.append(values(generate_latest(registry).decode())["koordlet_qos_config_rejected"])
+    assert seen == ["0.0", "1.0", "1.0", "0.0"]
+
+
 def test_a_limit_that_is_only_decided_and_a_dry_run_are_told():
     of = record()
     seen = values(scraped(of))
