@@ -36,7 +36,8 @@ _OPTIONS = (
     click.option(
         "--kubeconfig",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="How to reach the API server. [default: as a pod does, by its service account]",
+        help="How to reach the API server; files that it names are read again when they change, what stands in it is not. "
+        "[default: as a pod does, by its service account]",
     ),
     click.option(
         "--pods-from",

@@ -31,7 +31,7 @@ from qosmanager.views.decisions import CAPACITY
 Examples:
   qosmanager doctor                          this node, and the agent on it
   qosmanager doctor --config qos.yaml        before the first start
-  qosmanager doctor --kubernetes             in the agent's pod: the cluster too
+  qosmanager doctor --kubernetes --cgroup-root /host/cgroup   in the agent's pod: the cluster too
   qosmanager doctor --output json | jq '.plugins[] | select(.ability == "impossible")'""",
 )
 @click.option(
