@@ -56,6 +56,7 @@ def states():
                 cpu_percent=st.none() | st.floats(0, 100),
                 system_usage=st.none() | _cores,
                 demand=st.dictionaries(pod_keys, _cores, max_size=3),
+                ls_usage=st.none() | _cores,
             )
         ),
         smoothing=_some(st.builds(Bucket, start=_times, count=st.integers(0, 10**6), cpu=_cores, memory=_cores)),

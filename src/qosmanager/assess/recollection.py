@@ -7,7 +7,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from qosmanager.assess.pressure import counted_use
-from qosmanager.config.settings import Settings
+from qosmanager.config.settings import Settings, Strategy
 from qosmanager.model.census import Census, demand
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import Bucket, Moment, State
@@ -36,12 +36,15 @@ def remember(state: State, snapshot: Snapshot, census: Census, cpu_score: float,
     use = counted_use(node, census, settings)
     granted = {burst.pod: burst.limit for burst in state.bursts if not burst.observed}
     demands = ((pod.key, demand(pod, granted.get(pod.key))) for pod in census.ls)
+    wanted = {key: cores for key, cores in demands if cores is not None}
+    follows = settings.cpu_suppress.strategy is Strategy.USAGE and len(wanted) == len(census.ls)
     moment = Moment(
         time=snapshot.time or 0.0,
         cpu_score=cpu_score,
         cpu_percent=None if use is None else use / node.cpus * 100,
         system_usage=census.system_usage(node.cpu_usage) if snapshot.node_age <= _SAME_MOMENT else None,
-        demand={key: cores for key, cores in demands if cores is not None},
+        demand=wanted,
+        ls_usage=census.ls_usage if follows else None,
     )
     # Without a time there is no past: every moment would look like now.
     past = () if snapshot.time is None else tuple(old for old in state.recent if 0 <= snapshot.time - old.time < _KEPT)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qosmanager.assess.recollection import weights
 from qosmanager.config.settings import Strategy
 from qosmanager.decide.facts import Draft, Facts
+from qosmanager.model.census import is_above
 from qosmanager.model.qos import Level, Mode
+
+_SURGE = 0.1  # of the CPUs: LS usage that much above its mean is no noise
 
 
 def room_beside_demand(facts: Facts, draft: Draft) -> float:
@@ -43,8 +47,20 @@ def settings_target(facts: Facts, draft: Draft, level: Level) -> float:
     """Return the strategy's own target before the clamps, in cores."""
     settings = facts.settings.cpu_suppress
     if settings.strategy is Strategy.USAGE:
-        return facts.cpus * settings.target_utilization - facts.census.ls_usage - draft.resources.system_reserved
+        return facts.cpus * settings.target_utilization - counted_ls_usage(facts) - draft.resources.system_reserved
     return (draft.resources.node_available - ls_claim(facts, draft)) * settings.suppress_ratio.of(level)
+
+
+def counted_ls_usage(facts: Facts) -> float:
+    """Return the LS usage that strategy `usage` goes by, in cores: the mean of the last 5 s, for that of one second is mostly noise; the
+    present one where it has surged above that (section 13)."""
+    present, recent = facts.census.ls_usage, facts.before.recent
+    counts = weights(recent, facts.settings.sync_period)
+    known = [(count, moment.ls_usage) for count, moment in zip(counts, recent, strict=True) if moment.ls_usage is not None]
+    if not known:
+        return present
+    mean = sum(count * usage for count, usage in known) / sum(count for count, _ in known)
+    return present if is_above(present - mean, _SURGE * facts.cpus) else mean
 
 
 def ls_claim(facts: Facts, draft: Draft) -> float:

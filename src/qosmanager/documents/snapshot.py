@@ -63,7 +63,7 @@ _RULES: Rules = {
         "last_move": Rule(low=-1, high=1),
     },
     Burst: {**dict.fromkeys(("base_limit", "limit"), Rule(unit="cores", above=0)), "started": _TIME, "calm_since": _TIME},
-    Moment: {"time": _TIME, "system_usage": _CORES, "demand": _CORES},
+    Moment: {"time": _TIME, "system_usage": _CORES, "demand": _CORES, "ls_usage": _CORES},
     Bucket: {"start": _TIME, "count": _AMOUNT},
     Pending: {"since": _TIME, "cpu": _CORES, "memory": _BYTES},
     Watch: {"since": _TIME},

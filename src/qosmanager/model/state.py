@@ -30,6 +30,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     cpu_percent: float | None = None
     system_usage: float | None = None
     demand: dict[str, float] = {}  # LS pod -> cores
+    ls_usage: float | None = None  # cores, where strategy `usage` goes by it; None: also while some LS pod is not measured
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ class Objective(Struct, frozen=True, kw_only=True):
     fell: float | None = None  # when the limit last fell
     ceiling: float | None = None
     severity: float | None = None
-    relapses: float = 0.0  # falls soon after a rise; halved every five minutes
+    relapses: float = 0.0  # falls soon after a rise; halved every 15 minutes
     futile: int = 0  # falls after which nothing was better
     borne_until: float | None = None  # until then nothing falls for a suffering of at most `borne`
     borne: float = 0.0

@@ -52,6 +52,64 @@ def test_the_strategy_usage_aims_at_a_utilization():
     assert limit(reading, wanted=settings(strategy=Strategy.USAGE, target_utilization=0.5)) == pytest.approx(5.0)
 
 
+USAGE = settings(strategy=Strategy.USAGE)
+
+
+def after_seconds_of(*used, **more):
+    """The state after cycles one second apart in which LS used so much."""
+    past = tuple(Moment(time=NOW - age, cpu_score=0, ls_usage=each) for age, each in zip(range(len(used), 0, -1), used, strict=True))
+    return State(time=NOW - 1, recent=past, **more)
+
+
+def using(cores):
+    return snapshot(ls(usage=cores), cpu_usage=cores)
+
+
+def test_the_strategy_usage_goes_by_the_mean_of_five_seconds():
+    # (4 x 2 + 3) / 5 = 2.2; 16 x 0.65 - 2.2. What is six seconds old is no part of it, nor what was not measured.
+    assert limit(using(3.0), after_seconds_of(2.0, 2.0, 2.0, 2.0), USAGE) == pytest.approx(8.2)
+    assert limit(using(3.0), after_seconds_of(9.0, 9.0, 2.0, 2.0, 2.0, 2.0), USAGE) == pytest.approx(8.2)
+    assert limit(using(3.0), after_seconds_of(None, 2.0, None, None), USAGE) == pytest.approx(16 * 0.65 - 2.5)
+
+
+def test_a_surge_of_more_than_a_tenth_of_the_node_counts_at_once():
+    # Mean 2.4, 1.6 less than the present; then 2.42, 1.68 less.
+    assert limit(using(4.0), after_seconds_of(2.0, 2.0, 2.0, 2.0), USAGE) == pytest.approx(8.0)
+    assert limit(using(4.1), after_seconds_of(2.0, 2.0, 2.0, 2.0), USAGE) == pytest.approx(6.3)
+
+
+def test_only_the_strategy_usage_remembers_what_ls_used():
+    assert remembered(using(3.0), None, USAGE).recent[-1].ls_usage == 3.0
+    assert remembered(using(3.0)).recent[-1].ls_usage is None
+    assert remembered(snapshot(ls("a", usage=3.0), ls("b"), cpu_usage=3.0), None, USAGE).recent[-1].ls_usage is None
+
+
+def test_by_the_strategy_usage_the_limit_turns_upwards_a_minute_after_its_last_turn():
+    fell = {"last_move": -1, "reversals": (NOW - 59,)}
+    assert limit(using(2.0), held(5.0, **fell), USAGE) is None
+    assert limit(using(2.0), held(5.0, last_move=-1, reversals=(NOW - 60,)), USAGE) == pytest.approx(6.6)
+    # A rise goes on, a fall is at once, and by the strategy pressure nothing waits.
+    assert limit(using(2.0), held(5.0, last_move=1, reversals=(NOW - 1,)), USAGE) == pytest.approx(6.6)
+    assert limit(using(2.0), held(9.0, **fell), USAGE) == pytest.approx(8.4)
+    assert limit(using(2.0), held(5.0, **fell)) == pytest.approx(6.6)
+
+
+def test_the_strategy_usage_aims_no_sharper_than_two_percent_of_the_node_or_a_tenth_of_the_limit():
+    # Target 16 x 0.65 - 2 = 8.4; 2 percent of 16 are 0.32.
+    assert limit(using(2.0), held(8.71), USAGE) is None
+    assert limit(using(2.0), held(8.72), USAGE) == pytest.approx(8.4)
+    # Target 0.4; a tenth of the limit is less than that.
+    assert limit(using(10.0), held(0.44), USAGE) is None
+    assert limit(using(10.0), held(0.45), USAGE) == pytest.approx(0.4)
+    # It turns upwards for as much.
+    assert limit(using(2.0), held(8.09, last_move=-1), USAGE) is None
+    assert limit(using(2.0), held(8.08, last_move=-1), USAGE) == pytest.approx(8.4)
+    assert limit(using(2.0), held(8.24, last_move=1), USAGE) == pytest.approx(8.4)
+    # What does not fit the node beside the services falls by one percent already: 16 - 12 = 4.
+    full = settings(strategy=Strategy.USAGE, target_utilization=1.0)
+    assert limit(using(12.0), held(4.05), full) == pytest.approx(4.0)
+
+
 def test_batch_leaves_room_for_what_ls_wants():
     # Demand 6 + 3; 16 - 9 = 7 is less than 16 - 8 requested.
     assert limit(snapshot(ls(request=8.0, usage=6.0, wait=3.0), cpu_usage=6.0)) == pytest.approx(7.0)

@@ -1,4 +1,5 @@
-"""Beside services of constant demand and greedy batch the BE limit stays where it is: at most one reversal a minute."""
+"""Beside services of constant demand and greedy batch the BE limit stays where it is: at most one reversal a minute; where requests come at
+random, two by the strategy usage."""
 
 import pytest
 
@@ -50,3 +51,20 @@ def test_the_same_by_strategy_slo_where_requests_come_at_random(service):
     totals = tally.totals(has_slo=False)
     assert totals.most_reversals <= 1
     assert totals.be_core_hours > 0.5
+
+
+def test_by_strategy_usage_the_limit_does_not_follow_each_second():
+    loaded = scenario(
+        "name: ls, qos: LS, requests: {cpu: 16}, slo: {p99: 100ms}, cpu: {constant: 12}, service: {time: 10ms}",
+        "name: be, qos: BE, count: 4, cpu: {constant: 32}",
+        node="{cpus: 32, system_cpu: 0.3}",
+        duration="6m",
+    )
+    usage = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE))
+    tally = Tally(loaded, usage)
+    for cycle in with_agent(loaded, usage):
+        tally.add(cycle)
+    totals = tally.totals(has_slo=False)
+    assert totals.most_reversals <= 2
+    # 32 x 0.65 - 12 - 0.3: 8.5 cores, of which the random second takes little.
+    assert totals.be_core_hours == pytest.approx(8.5 * 0.1, rel=0.08)

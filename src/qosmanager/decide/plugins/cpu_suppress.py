@@ -7,11 +7,11 @@ import math
 from msgspec.structs import replace
 
 from qosmanager.config.settings import Policy, Strategy
-from qosmanager.decide.allowance import Allowance, allowance, forecast_claim, ls_claim
+from qosmanager.decide.allowance import Allowance, allowance, counted_ls_usage, forecast_claim, ls_claim
 from qosmanager.decide.cpu_list import choose_cpus
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.level import hold_level
-from qosmanager.decide.motion import DEAD_BAND, MINUTE, moved, oscillating
+from qosmanager.decide.motion import DEAD_BAND, MINUTE, last_minute, moved, oscillating
 from qosmanager.decide.objective import aim
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.census import is_above, is_at_least
@@ -22,6 +22,7 @@ from qosmanager.model.state import State
 
 _STARVING_AFTER = 600.0  # seconds at the floor
 _CPUS_AGAIN = 60.0  # seconds after which CPUs that could not be set are tried again
+_SOFT, _SOFT_AT_MOST = 0.02, 0.1  # of the CPUs, and of the limit: strategy usage aims no sharper at its target
 _PLUGIN = Plugin.CPU_SUPPRESS
 
 
@@ -43,7 +44,7 @@ def cpu_suppress(facts: Facts, draft: Draft) -> Draft:
             return _let_go(draft, mode, aimed.reason).remember(floor_since=None)
         return _report_starving(facts, hold(facts, draft, aimed.limit, aimed.reason), aimed.limit)
     allowed = allowance(facts, draft, held.level)
-    limit, draft = _approach(facts, draft, allowed.target)
+    limit, draft = _approach(facts, draft, allowed)
     draft = hold(facts, draft, limit, _reason(facts, draft, allowed, limit))
     return _report_starving(facts, draft, limit)
 
@@ -84,13 +85,13 @@ def _quota_holds(limit: float | None) -> bool:
     return limit is not None and is_above(1.0, limit)
 
 
-def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
+def _approach(facts: Facts, draft: Draft, allowed: Allowance) -> tuple[float, Draft]:
     """Return the limit to be in force and the draft with the move remembered: falls at once, rises step by step."""
-    settings, limit = facts.settings.cpu_suppress, draft.state.be_limit
+    settings, limit, target = facts.settings.cpu_suppress, draft.state.be_limit, allowed.target
     if limit is None or math.isinf(limit):
         return target, draft
     if is_above(limit, target):
-        return (target, moved(facts, draft, -1)) if is_at_least(limit - target, DEAD_BAND * limit) else (limit, draft)
+        return (target, moved(facts, draft, -1)) if _is_worth_a_fall(facts, allowed, limit) else (limit, draft)
     if not is_at_least(target - limit, DEAD_BAND * facts.cpus) or not is_above(target, limit):
         return limit, draft
     if draft.failures:
@@ -98,8 +99,24 @@ def _approach(facts: Facts, draft: Draft, target: float) -> tuple[float, Draft]:
     if facts.census.unmeasured:
         names = ", ".join(facts.census.unmeasured[:3])
         return limit, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
+    if settings.strategy is Strategy.USAGE and draft.state.last_move < 0 and not _is_worth_a_turn(facts, draft, target - limit):
+        return limit, draft
     step = settings.relax_step * facts.cpus * facts.dt * (0.5 if draft.state.oscillating else 1.0)
     return min(target, limit + step), moved(facts, draft, 1)
+
+
+def _is_worth_a_fall(facts: Facts, allowed: Allowance, limit: float) -> bool:
+    """Tell whether a limit in force falls to a lower target; a utilization is aimed at less sharply than what has to fit the node."""
+    settings, band = facts.settings.cpu_suppress, DEAD_BAND * limit
+    if settings.strategy is Strategy.USAGE and not is_above(limit, max(allowed.room, settings.min_cores)):
+        band = max(band, min(_SOFT * facts.cpus, _SOFT_AT_MOST * limit))
+    return is_at_least(limit - allowed.target, band)
+
+
+def _is_worth_a_turn(facts: Facts, draft: Draft, rise: float) -> bool:
+    """Tell whether a limit that fell is to rise again: services want more and less by the second, so not for little, and a minute after the
+    last turn."""
+    return not last_minute(facts, draft.state) and is_at_least(rise, _SOFT * facts.cpus)
 
 
 def hold(facts: Facts, draft: Draft, limit: float, reason: str) -> Draft:
@@ -147,7 +164,7 @@ def _reason(facts: Facts, draft: Draft, allowed: Allowance, limit: float) -> str
     level = draft.level
     if settings.strategy is Strategy.USAGE:
         origin = (
-            f"{facts.cpus:g} CPUs x {settings.target_utilization:g} - LS usage {facts.census.ls_usage:.4g}"
+            f"{facts.cpus:g} CPUs x {settings.target_utilization:g} - LS usage {counted_ls_usage(facts):.4g}"
             f" - system {resources.system_reserved:.4g}"
         )
     else:
