@@ -18,7 +18,7 @@ from qosmanager.linux.clock import LinuxClock
 if TYPE_CHECKING:
     from qosmanager.kubernetes.api import Api
 
-_PERIOD = 2.0  # seconds between two looks
+_FIRST, _LONGEST = 0.25, 2.0  # seconds between two looks, twice as long each time
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -66,7 +66,7 @@ def _wait(api: Api, namespace: str, name: str, within: float) -> None:
     from qosmanager.kubernetes.rollout import RolloutUnknown, rollout  # noqa: PLC0415
 
     until = time.monotonic() + within
-    said = ""
+    said, pause = "", _FIRST
     while True:
         try:
             now = rollout(api, namespace, name)
@@ -84,4 +84,5 @@ def _wait(api: Api, namespace: str, name: str, within: float) -> None:
         if time.monotonic() >= until:
             hint = f"kubectl -n {namespace} get pods -o wide shows which are not ready"
             raise CannotRunError(f"not done within {shown_duration(within)}: {text}; {hint}", code=1)
-        time.sleep(_PERIOD)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
