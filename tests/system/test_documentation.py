@@ -128,7 +128,7 @@ def test_the_presets_in_the_reference_are_those_of_section_6():
     assert rows["cpuPressure.medium"] == ["50", "70", "60"]
     assert rows["cpuBurst.burstRatio"] == ["2", "1.5", "1.5"]
     assert rows["cpuEvict.mode"] == ["enforce", "off", "enforce"]
-    assert len(rows) == 9
+    assert sum(len(set(row)) > 1 for row in rows.values()) == 9  # the others are those of presets that came later
 
 
 @pytest.mark.parametrize(
