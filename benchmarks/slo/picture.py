@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 COLOURS = {"slo": "#c2410c", "pressure": "#a16207", "usage": "#4d7c0f", "alone": "#737373", "unmanaged": "#000000"}
-FIXED = ("#1d4ed8", "#0891b2", "#7c3aed", "#60a5fa", "#0f766e")
+FIXED = ("#1d4ed8", "#0891b2", "#7c3aed", "#60a5fa", "#0f766e", "#be185d", "#52525b")
 COLUMNS = 3
 
 
@@ -42,4 +42,4 @@ def draw(by_situation: dict[str, list[dict]], objectives: dict[str, float], page
     figure.update_layout(
         template="plotly_white", width=1200, height=380 * rows, legend={"orientation": "h", "y": -0.12}, margin={"t": 40, "l": 60, "r": 20}
     )
-    figure.write_html(page, include_plotlyjs=True)
+    figure.write_html(page, include_plotlyjs=True, config={"displayModeBar": False})
