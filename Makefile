@@ -61,7 +61,7 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 # Needs root and writable cgroups; results in docs/benchmarks.md.
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/agent.py
-	$(BIN)/python benchmarks/reaction.py
+	$(BIN)/python benchmarks/reaction.py --surges 1 --rounds 11 --calm 0.2
 	$(BIN)/python benchmarks/record.py
 	$(BIN)/python benchmarks/simulate.py
 

@@ -5,9 +5,10 @@
 
 A real `qosmanager run` over one group as its node, isolation off: batch has the same weight as the service and takes what it may. The
 service gets an open loop of requests (Poisson, 2 ms of work each) for 40 percent of the node, in surges for 70. Surges begin at moments
-spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms. Prints a Markdown table:
-to the quota that has fallen by half of what the surge takes, and to the one that has by four fifths; and
-what the cycles before their turn have cost. Needs root and writable cgroups.
+spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms. Prints a Markdown
+table: to the quota that has fallen by half of what the surge needs, and to the one that has by four fifths; and what the cycles before
+their turn have cost. `--surges 1 --rounds N` begins each surge with a fresh agent, for which no fall is recent. Needs root and writable
+cgroups.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def surge(node: Node, phase: float) -> tuple[float, float]:
     takes, room = (node.surge - node.calm) * node.cpus, (1 - node.surge) * node.cpus
     deadline = time.monotonic() + 60
     time.sleep(SETTLES + phase)
-    while (before := node.limit()) < room + takes / 2:
+    while (before := node.limit()) < room + takes / 4:
         if time.monotonic() > deadline:
             raise SystemExit(f"BE does not get its CPUs back: {before:.2f} cores, no more than a surge leaves it; is the machine busy?")
         time.sleep(1.0)
@@ -113,7 +114,7 @@ def surge(node: Node, phase: float) -> tuple[float, float]:
     half = whole = math.inf
     while math.isinf(whole) and time.monotonic() - since < GIVES_UP:
         now, seconds = node.limit(), time.monotonic() - since
-        if now <= before - takes / 2:
+        if now <= before - (before - room) / 2:
             half = min(half, seconds)
         # What arrives in a tenth of a second varies by a tenth: the last part of the fall is chance.
         if now <= before - 0.8 * (before - room):
