@@ -98,6 +98,7 @@ def test_a_line_that_is_cut_is_told_all_the_same(server, following):
     server.faults.cut_next_event = True
     say(server, "second")
     following.wait_for("second")
+    assert not server.faults.cut_next_event  # it was cut
 
 
 def test_html_and_refusals_change_nothing_and_are_said(server, following):

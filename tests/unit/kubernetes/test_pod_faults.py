@@ -112,6 +112,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_line(server, listening):
     server.faults.cut_next_event = True
     relabel(server, "rec-0", **CRITICAL)
     listening.until(lambda pods: pods["rec-0"].critical)
+    assert not server.faults.cut_next_event  # it was cut
 
 
 @pytest.mark.parametrize("as_status", [True, False])
