@@ -2,8 +2,11 @@
 
 Each is measured on real groups and in the model; use in cores and stall as a share of the time agree within 5 points. On more than one CPU
 the kernel's own figure is not one number: two threads beside two on two CPUs stall half of the time or all of it, as they came to lie.
+What is measured while others take part of that CPU (other groups, interrupts, the host of a virtual machine) says nothing of the split: it
+is measured again.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -18,15 +21,17 @@ from qosmanager.simulate.node import SimulatedNode
 from real_groups import SLOWNESS, obstacle, real_groups
 
 WITHIN = 0.05
+# What others may take of the CPU, in cores: less than the tolerance. /proc/stat counts in hundredths of a second.
+DISTURBED = 0.03
+TRIES = 8
 SECONDS = 1.2
 SETTLED = 0.2
 PERIOD = 100_000
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """Busy threads of a service and of batch on some CPUs; limits in cores (None: none). `raised`: the service's limit in a burst."""
+    """Busy threads of a service and of batch on one CPU; limits in cores (None: none). `raised`: the service's limit in a burst."""
 
-    cpus: int = 1
     ls_threads: int = 1
     be_threads: int = 1
     ls_quota: float | None = None
@@ -46,11 +51,12 @@ SITUATIONS = {
 
 
 class Split(Struct, frozen=True, kw_only=True):
-    """Cores, and the share of the time in which some thread of the service waited."""
+    """Cores, and the share of the time in which some thread of the service waited. `others`: what neither group had and was not idle."""
 
     ls: float
     be: float
     stall: float
+    others: float = 0.0
 
 
 def why_not():
@@ -79,13 +85,31 @@ def stalled(groups, name):
     return int(some.rpartition("=")[2]) / 1e6
 
 
+def idle_seconds(cpu):
+    fields = next(line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} "))
+    idle, waiting_for_io = fields[4:6]
+    return (int(idle) + int(waiting_for_io)) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(groups, cpu):
+    def readings():
+        return [groups._cpu_seconds("ls"), groups._cpu_seconds("be"), stalled(groups, "ls"), idle_seconds(cpu)]
+
+    began, before = time.monotonic(), readings()
+    time.sleep(SECONDS)
+    after = readings()
+    elapsed = time.monotonic() - began
+    ls, be, stall, idle = ((later - earlier) / elapsed for earlier, later in zip(before, after, strict=True))
+    return Split(ls=ls, be=be, stall=stall, others=1 - ls - be - idle)
+
+
 def on_the_kernel(groups, situation):
-    # What else runs on the machine is not to count: all of this has the largest weight there is, for these seconds.
+    # What else runs on the machine has little of the CPU: all of this has the largest weight there is, for these seconds.
     groups.put(groups.top, "cpu.shares", "262144")
-    allowed = sorted(parse_cpus(groups.text(groups.top, "cpuset.cpus")))[-situation.cpus :]
+    cpu = max(parse_cpus(groups.text(groups.top, "cpuset.cpus")))
     for name in ("ls", "be"):
         groups.add(name)
-        groups.put(groups.path(name), "cpuset.cpus", format_cpus(allowed))
+        groups.put(groups.path(name), "cpuset.cpus", format_cpus([cpu]))
     limit(groups, "ls", situation.ls_quota)
     limit(groups, "be", situation.be_quota)
     if situation.idle:
@@ -96,13 +120,13 @@ def on_the_kernel(groups, situation):
     if situation.raised is not None:
         limit(groups, "ls", situation.raised)
         time.sleep(SETTLED)
-    began = time.monotonic()
-    before = [groups._cpu_seconds("ls"), groups._cpu_seconds("be"), stalled(groups, "ls")]
-    time.sleep(SECONDS)
-    after = [groups._cpu_seconds("ls"), groups._cpu_seconds("be"), stalled(groups, "ls")]
-    elapsed = time.monotonic() - began
-    ls, be, stall = ((later - earlier) / elapsed for earlier, later in zip(before, after, strict=True))
-    return Split(ls=ls, be=be, stall=stall)
+    taken = []
+    while len(taken) < TRIES:
+        split = measured(groups, cpu)
+        if split.others <= DISTURBED:
+            return split
+        taken.append(split.others)
+    return pytest.skip(f"others had at least {min(taken):.0%} of CPU {cpu} in each of {TRIES} tries")
 
 
 def in_the_model(situation):
@@ -110,7 +134,7 @@ def in_the_model(situation):
     text = f"""
 about: busy loops
 duration: 10s
-node: {{cpus: {situation.cpus}, system_cpu: 0}}
+node: {{cpus: 1, system_cpu: 0}}
 workloads:
 - {{name: ls, qos: LS, {limits}cpu: {{constant: {situation.ls_threads}}}}}
 - {{name: be, qos: BE, cpu: {{constant: {situation.be_threads}}}}}
