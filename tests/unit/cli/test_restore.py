@@ -189,7 +189,7 @@ def test_every_goes_on_until_it_is_told_to_stop(left, watching):
     assert left.tree.text("be", QUOTA) == "350000"
     assert "holds no entry" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
 
 
 def test_every_outlives_a_journal_that_it_cannot_use_and_says_so_once(left, watching):
@@ -201,7 +201,7 @@ def test_every_outlives_a_journal_that_it_cannot_use_and_says_so_once(left, watc
     assert "outcome" in process.stdout.readline()
     assert "put back" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert process.stderr.read() == ""
 
 

@@ -24,7 +24,7 @@ def service():
 
 
 def get(port, path):
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
@@ -40,7 +40,7 @@ def test_the_service_counts_its_requests_in_a_histogram_of_seconds(service):
     assert get(service, "/other")[0] == 404
 
 
-def wait_for(what, within=15.0):
+def wait_for(what, within=60.0):
     deadline = time.monotonic() + within
     while not what():
         assert time.monotonic() < deadline, "did not come about"
@@ -133,7 +133,7 @@ def resident(pid):
 
 def test_work_ends_when_its_time_is_over():
     process = start("batch", "crunch", "--seconds", "0.5")
-    assert process.wait(20) == -signal.SIGALRM
+    assert process.wait(60) == -signal.SIGALRM
 
 
 def test_work_ends_with_its_parent():

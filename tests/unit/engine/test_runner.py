@@ -172,7 +172,7 @@ def test_a_signal_may_stop_it_at_any_instant_of_its_wait():
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive(), "stop waits for a lock that its own thread holds"
 
 

@@ -48,7 +48,7 @@ def asked(state, path, headers=None, method="GET"):
     records, settings = AGENTS[state]
     with agent(*records, settings=settings) as server:
         listen = server.listen
-        with closing(http.client.HTTPConnection(listen.host, listen.port, timeout=5)) as connection:
+        with closing(http.client.HTTPConnection(listen.host, listen.port, timeout=60)) as connection:
             connection.request(method, path, headers=headers or {})
             yield connection.getresponse()
 

@@ -28,7 +28,7 @@ def ask(board):
     with Server(board, LOOPBACK) as server:
 
         def asking(path, method="GET", **headers):
-            with closing(http.client.HTTPConnection(server.listen.host, server.listen.port, timeout=5)) as connection:
+            with closing(http.client.HTTPConnection(server.listen.host, server.listen.port, timeout=60)) as connection:
                 connection.request(method, path, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.headers, answer.read().decode()
@@ -199,9 +199,9 @@ def test_brackets_that_do_not_match_are_told_at_once_and_looked_up_nowhere(text)
 def test_clients_that_say_nothing_keep_nobody_out(board):
     with Server(board, LOOPBACK) as server, ExitStack() as silent:
         address = server.listen.host, server.listen.port
-        crowd = [silent.enter_context(closing(socket.create_connection(address, timeout=5))) for _ in range(MOST_CONNECTIONS)]
+        crowd = [silent.enter_context(closing(socket.create_connection(address, timeout=60))) for _ in range(MOST_CONNECTIONS)]
         crowd[1].sendall(b"GET /status HTTP/1.1\r\nHost: loc")  # one says half of it
-        with closing(http.client.HTTPConnection(*address, timeout=5)) as probe:
+        with closing(http.client.HTTPConnection(*address, timeout=60)) as probe:
             probe.request("GET", "/healthz")
             assert probe.getresponse().status == 200
         assert crowd[0].recv(1) == b""  # the oldest has made room

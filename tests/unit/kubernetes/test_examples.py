@@ -80,10 +80,10 @@ def test_the_service_serves_the_histogram_that_its_annotation_names(tmp_path, un
 
 def fetched(url):
     """What the service says once it has answered a request."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 text = answer.read().decode()
         except urllib.error.URLError:
             text = ""

@@ -18,7 +18,7 @@ from qosmanager.kubernetes.watch import PodWatch
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import QoS
 
-PATIENCE = 20.0  # seconds; what takes longer hangs
+PATIENCE = 60.0  # seconds; what takes longer hangs
 BE = {"koordinator.sh/qosClass": "BE"}
 
 

@@ -128,7 +128,7 @@ def test_processes_are_found_in_the_hierarchy_that_has_them(tmp_path, sleepers):
     (tmp_path / "cgroup/cpu/be/job/cgroup.procs").write_text(f"{sleepers[0].pid}\n")
     hands = evictions(tree, tmp_path)
     assert hands.begin(evict("default/job"), JOB, 0.0) == ""
-    assert sleepers[0].wait(30) == -signal.SIGTERM
+    assert sleepers[0].wait(60) == -signal.SIGTERM
 
 
 def test_agent_that_is_moved_into_the_victim_does_not_end_itself(tmp_path):
@@ -184,6 +184,6 @@ def test_a_process_that_is_born_while_the_others_are_asked_is_asked_too(tmp_path
     tree.add("be/job")
     hands = evictions(tree, tmp_path)
     assert hands.begin(evict("default/job"), JOB, 0.0) == ""
-    assert first.wait(30) == -signal.SIGTERM
+    assert first.wait(60) == -signal.SIGTERM
     hands.poll(1.0)
-    assert born.wait(30) == -signal.SIGTERM
+    assert born.wait(60) == -signal.SIGTERM

@@ -80,7 +80,7 @@ def workload(url, name="api", histogram="rq"):
     return Workload(name=name, qos=QoS.LS, cgroup=name, latency=LatencySource(url, histogram))
 
 
-def wait_for(found, seconds=15):
+def wait_for(found, seconds=60):
     deadline = time.monotonic() + seconds
     while not (value := found()):
         assert time.monotonic() < deadline, "nothing came"

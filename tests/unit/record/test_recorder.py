@@ -67,7 +67,7 @@ def numbers(path) -> list[int]:
 
 
 def until(probe) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not probe():
         assert time.monotonic() < deadline
         time.sleep(0.01)
