@@ -80,6 +80,7 @@ def series(name, values, **labels):
     return {"series": f"koordlet_qos_{name}{{{shown}}}", "values": values}
 
 
+OTHER = series("sync_period_seconds", "1x20", node="n2")
 # Alert: series a minute apart that must raise it, at which minute, and series that must not.
 FIRES = {
     "QOSManagerDegraded": (10, [series("degraded", "1x10", reason="node-stale")], [series("degraded", "1x10", reason="paused")]),
@@ -95,6 +96,12 @@ FIRES = {
         5,
         [series("last_cycle_timestamp_seconds", "0 60 60 60 60 60"), series("sync_period_seconds", "1x5")],
         [series("last_cycle_timestamp_seconds", "0+60x5"), series("sync_period_seconds", "1x5")],
+    ),
+    # It has ended and is asked in vain; of a node that is there no more nothing is asked, while another one is heard.
+    "QOSManagerDown": (
+        12,
+        [series("sync_period_seconds", "1 1 1 _x20"), {"series": 'up{node="n1"}', "values": "1 1 1 0x20"}, OTHER],
+        [series("sync_period_seconds", "1 1 1 _x20"), {"series": 'up{node="n1"}', "values": "1 1 1 _x20"}, OTHER],
     ),
     "QOSManagerCyclesSlow": (
         20,
@@ -125,12 +132,18 @@ def tries(alert):
         yield {"name": f"{alert} {about}", "interval": "1m", "input_series": given, "alert_rule_test": [judged]}
 
 
+def nobody_is_heard():
+    labels = {"severity": "critical", "node": "every node"}
+    judged = {"eval_time": "6m", "alertname": "QOSManagerDown", "exp_alerts": [{"exp_labels": labels}]}
+    return {"name": "no agent is scraped", "interval": "1m", "input_series": [], "alert_rule_test": [judged]}
+
+
 def test_an_alert_fires_when_it_should_and_not_else(tmp_path):
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
     for rule in rules["groups"][0]["rules"]:
         rule.pop("annotations")  # their text is not what is tried
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
-    tests = [each for alert in ALERTS for each in tries(alert)]
+    tests = [*(each for alert in ALERTS for each in tries(alert)), nobody_is_heard()]
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run([tool("promtool"), "test", "rules", str(tmp_path / "tests.yaml")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
