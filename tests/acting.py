@@ -93,6 +93,7 @@ class Bench:
         self.kubelet_owned = False
         self.kubelet_pods: frozenset[str] = frozenset()
         self.kubelet_cpusets: str | None = None
+        self.kubelet_may_write: str | None = None
         self.standing = Standing()
         self.raised: set[str] = set()  # LS pods of which the engine knows a burst
         self.now = 0.0
@@ -118,6 +119,7 @@ class Bench:
             kubelet_owned=self.kubelet_owned,
             kubelet_pods=self.kubelet_pods,
             kubelet_cpusets=self.kubelet_cpusets,
+            kubelet_may_write=self.kubelet_may_write,
         )
 
     @property

@@ -73,6 +73,11 @@ class Kubepods:
         """Return the group below which kubelet writes cpusets itself, as its static CPU policy does; None: it does not."""
         return self._root if self._grants.static else None
 
+    @property
+    def may_write_cpusets_below(self) -> str | None:
+        """Return that group where it is not known whether kubelet has that policy; None: it is known."""
+        return self._root if self._grants.problem else None
+
     def watched(self) -> list[str]:
         """Return the groups whose link counts tell that a pod came or went."""
         return [] if self._root is None else [self._tier(self._root, name) for name in TIERS]

@@ -153,6 +153,7 @@ class Sampler:
             kubelet_owned=residents.kubelet_owned,
             kubelet_pods=residents.kubelet_pods,
             kubelet_cpusets=residents.kubelet_cpusets,
+            kubelet_may_write=residents.kubelet_may_write,
         )
         return snapshot, self.placement
 

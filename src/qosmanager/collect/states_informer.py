@@ -23,8 +23,8 @@ class Residents(Struct, frozen=True, kw_only=True):
     """Who runs here. `be_parent` is the one group that holds all BE and nothing else, `kubelet_owned` says whose it is; `kubelet_pods`
     are the pods' groups whose files kubelet writes.
 
-    `kubelet_cpusets` is the group below which kubelet writes cpusets itself, if there is one. `problems` tells what of the declarations
-    could not be followed, for people.
+    `kubelet_cpusets` is the group below which kubelet writes cpusets itself, if there is one, `kubelet_may_write` the same where it is not
+    known whether it does. `problems` tells what of the declarations could not be followed, for people.
     """
 
     workloads: tuple[Workload, ...] = ()
@@ -32,6 +32,7 @@ class Residents(Struct, frozen=True, kw_only=True):
     kubelet_owned: bool = False
     kubelet_pods: frozenset[str] = frozenset()
     kubelet_cpusets: str | None = None
+    kubelet_may_write: str | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -46,6 +47,9 @@ class Source(Protocol):
 
     @property
     def writes_cpusets_below(self) -> str | None: ...
+
+    @property
+    def may_write_cpusets_below(self) -> str | None: ...
 
     @property
     def revision(self) -> object:
@@ -71,6 +75,7 @@ class RuleSource:
         self.in_use = bool(rules)
         self.problems: tuple[str, ...] = ()
         self.writes_cpusets_below = None
+        self.may_write_cpusets_below = None
         self.revision = None
 
     def watched(self) -> list[str]:
@@ -181,6 +186,7 @@ class StatesInformer:
             kubelet_owned=be_parent is not None and any(source.owns(be_parent) for source in self._sources),
             kubelet_pods=frozenset(each.cgroup for each in workloads if any(source.owns(each.cgroup) for source in self._sources)),
             kubelet_cpusets=next((source.writes_cpusets_below for source in self._sources if source.writes_cpusets_below), None),
+            kubelet_may_write=next((source.may_write_cpusets_below for source in self._sources if source.may_write_cpusets_below), None),
             problems=tuple(map(plain, (*claims.problems, *self._problems()))),
         )
 

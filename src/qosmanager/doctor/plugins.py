@@ -116,8 +116,9 @@ def _suppressing(host: Host, settings: Settings) -> Iterator[Lack]:
         yield from _limit(host, "cpu")
         return
     yield from _limit(host, "cpuset")
-    if host.kubelet is not None and host.kubelet.static and host.versions.get("cpuset") == 1:
-        why = "kubelet's static policy writes the cpusets of all containers itself"
+    if host.kubelet is not None and host.kubelet.static is not False and host.versions.get("cpuset") == 1:
+        policy = "static policy" if host.kubelet.static else "policy is not known; the static one"
+        why = f"kubelet's {policy} writes the cpusets of all containers itself"
         yield Lack(ability=Ability.DEGRADED, why=why, fix="cpuSuppress.policy: cfsQuota")
 
 

@@ -37,13 +37,28 @@ class BeCpus:
             return {}
         found: dict[str, Family | Receipt] = {}
         for group in groups:
-            if not self._kubelet_writes_below(group, be.kubelet_cpusets):
+            refused = None if wanted is None else self._refused(group, be)
+            if refused is not None:
+                found[group] = refused
+            elif not self._kubelet_writes_below(group, be.kubelet_cpusets):
+                # Also where kubelet may: exclusive CPUs that it knows of are in no set that it writes.
                 found[group] = self._family(group, be.holders[group], wanted, exclusive)
-            elif wanted is not None:
-                detail = f"kubelet's static CPU policy writes cpusets below {be.kubelet_cpusets} itself; policy cfsQuota holds BE there"
-                # Not the file's name: what of ours may be in it goes back.
-                found[group] = Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=be.holders[group], detail=detail)
         return found
+
+    def refused(self, be: BeGroups) -> list[Receipt]:
+        """Why none of the groups that hold BE is given CPUs, each with its reason; empty: some are."""
+        refused = [self._refused(group, be) for group in be.holders]
+        return [] if None in refused else [receipt for receipt in refused if receipt is not None]
+
+    def _refused(self, group: str, be: BeGroups) -> Receipt | None:
+        if self._kubelet_writes_below(group, be.kubelet_cpusets):
+            detail = f"kubelet's static CPU policy writes cpusets below {be.kubelet_cpusets} itself"
+        elif self._kubelet_writes_below(group, be.kubelet_may_write):
+            detail = f"kubelet's CPU policy is not known: with the static one it writes cpusets below {be.kubelet_may_write} itself"
+        else:
+            return None
+        # Not the file's name: what of ours may be in it goes back.
+        return Receipt(target=CPUS_NAME, result=Result.REFUSED, pod=be.holders[group], detail=f"{detail}; policy cfsQuota holds BE there")
 
     def allowed(self, groups: Collection[str]) -> frozenset[int]:
         """The CPUs that each of these groups may have without us; empty: not known, or none that all of them may have."""
@@ -95,7 +110,20 @@ class BeCpus:
         wishes = [Wish(file, format_cpus(cpus))]
         if self._kernel.version("cpuset") == 1:
             wishes += self._children(group, cpus)
+        elif outside := self._outside(group, cpus):
+            detail = f"{outside} asks for other CPUs than {format_cpus(cpus)!r} alone: the kernel would give it these, whoever has them"
+            return Receipt(target=str(file), result=Result.REFUSED, pod=pod, before=text, detail=detail)
         return Family(wishes=tuple(wishes), pod=pod)
+
+    def _outside(self, group: str, cpus: frozenset[int]) -> str | None:
+        """Name a group below (v2) that asks for CPUs of which none is among these: it would be kept off its own, and be given all of them,
+        which kubelet may have given to somebody else."""
+        for child in below(self._kernel, "cpuset", group):
+            text = read(self._kernel, cpus_file(child))
+            asked = frozenset[int]() if isinstance(text, Trouble) else parse_cpus(text)
+            if asked and not asked & cpus:
+                return child
+        return None
 
     def _children(self, group: str, cpus: frozenset[int]) -> list[Wish]:
         wishes = []

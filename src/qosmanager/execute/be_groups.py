@@ -10,14 +10,15 @@ from qosmanager.model.workload import Placement
 
 class BeGroups(Struct, frozen=True, kw_only=True):
     """The groups at which BE is held, in their order, each with the key of its pod (None: `parent`, the one that holds all BE); the BE
-    pods' own groups and their containers'; and the group below which kubelet writes cpusets itself. When any of this changes, the files
-    to be written change."""
+    pods' own groups and their containers'; and the group below which kubelet writes cpusets itself, or may. When any of this changes, the
+    files to be written change."""
 
     holders: dict[str, str | None]
     pods: tuple[str, ...]
     containers: tuple[str, ...]
     parent: str | None
     kubelet_cpusets: str | None
+    kubelet_may_write: str | None
 
     @classmethod
     def of(cls, placement: Placement) -> BeGroups:
@@ -30,4 +31,5 @@ class BeGroups(Struct, frozen=True, kw_only=True):
             containers=tuple(container.cgroup for _, _, workload in workloads for container in workload.containers),
             parent=parent,
             kubelet_cpusets=placement.kubelet_cpusets,
+            kubelet_may_write=placement.kubelet_may_write,
         )

@@ -247,6 +247,8 @@ class ResourceExecutor:
         return receipts
 
     def _set_cpus(self, action: SetBeCpuset, cycle: _Cycle) -> list[Receipt]:
+        if refused := self._be_cpus.refused(cycle.be):
+            return refused
         before = self._ledger.be_cpus
         self._ledger.be_cpus = action.cpus
         self._cpus.forget()

@@ -37,6 +37,11 @@ class ClusterPods:
         return self._groups.writes_cpusets_below
 
     @property
+    def may_write_cpusets_below(self) -> str | None:
+        """Return that group where it is not known whether kubelet does."""
+        return self._groups.may_write_cpusets_below
+
+    @property
     def revision(self) -> object:
         """What is another one whenever the cluster says something else."""
         return self._cluster.revision()

@@ -113,3 +113,4 @@ class Placement(Struct, frozen=True, kw_only=True):
     kubelet_owned: bool = False  # be_parent is kubelet's: cpu.idle must never be put on it
     kubelet_pods: frozenset[str] = frozenset()  # groups of pods whose files kubelet writes
     kubelet_cpusets: str | None = None  # below this group kubelet's static CPU policy writes cpusets itself; None: nowhere
+    kubelet_may_write: str | None = None  # this group, where it is not known whether kubelet has that policy; None: it is known

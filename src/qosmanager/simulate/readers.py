@@ -187,6 +187,7 @@ class SimulatedSource:
     in_use = True
     problems: tuple[str, ...] = ()
     writes_cpusets_below = None
+    may_write_cpusets_below = None
     revision = None
 
     def __init__(self, node: SimulatedNode) -> None:

@@ -175,7 +175,13 @@ def test_why_kubelets_cpus_are_not_known_is_a_problem_only_where_kubelet_is(kern
     cgroupfs(kernel)
     residents = states.refresh(10.0)
     assert residents.problems == ("cpu_manager_state: gone",)
-    assert residents.kubelet_cpusets is None
+    assert (residents.kubelet_cpusets, residents.kubelet_may_write) == (None, "kubepods")
+
+
+def test_kubelets_policy_is_known_where_its_checkpoint_is(kernel):
+    cgroupfs(kernel)
+    states = StatesInformer(CgroupTree(kernel.files), (source(kernel, manager=Manager()),))
+    assert states.refresh(0.0).kubelet_may_write is None
 
 
 def test_a_tree_that_a_user_made_is_not_kubelets(kernel):

@@ -152,6 +152,31 @@ def test_below_kubelets_static_policy_no_cpuset_is_written_on_v1(bench):
     assert bench.tree.writes == []
 
 
+def test_where_kubelets_policy_is_not_known_batch_is_kept_off_exclusive_cpus_and_given_no_others_on_v1(bench):
+    bench.kubelet_owned = True
+    bench.kubelet_may_write = "be"
+    bench.standing = Standing(exclusive_cpus=(0,))
+    bench.cycle()
+    assert sets(bench) == ["1-3", "1-3"]
+    receipt = next(each for each in bench.cycle(cpus("1")) if each.action == 0)
+    assert receipt.result is Result.REFUSED
+    assert "kubelet's CPU policy is not known" in receipt.detail
+    bench.cycle()
+    assert sets(bench) == ["1-3", "1-3"]
+
+
+def test_a_set_that_holds_none_of_the_cpus_a_group_below_asks_for_is_refused_on_v2(tmp_path):
+    bench = Bench(tmp_path, "v2")
+    bench.tree.add("be")
+    bench.tree.add("be/pod", cpuset_cpus="2-3")
+    # The kernel would give it 0-1 then, which kubelet may have given to somebody else.
+    receipt = next(each for each in bench.cycle(cpus("0-1")) if each.action == 0)
+    assert (receipt.result, "be/pod asks for other CPUs" in receipt.detail) == (Result.REFUSED, True)
+    assert sets(bench, "be") == [""]
+    bench.cycle(cpus("1-2"))
+    assert sets(bench, "be") == ["1-2"]
+
+
 def test_our_set_is_put_back_when_kubelet_begins_to_write_cpusets(bench):
     bench.cycle(cpus("1"))
     assert sets(bench) == ["1", "1"]
