@@ -53,7 +53,8 @@ def rollout(api: Api, namespace: str, name: str) -> Rollout:
     """Ask once. Raises ApiUnreachable and RolloutUnknown."""
     answer = api.request("GET", f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}")
     if answer.status in (http.HTTPStatus.FORBIDDEN, http.HTTPStatus.UNAUTHORIZED):
-        raise RolloutUnknown(f"the server answered {answer.status}: get on daemonsets {name} in {namespace} is needed", final=True)
+        # A role that was bound a moment ago is not in force everywhere yet.
+        raise RolloutUnknown(f"the server answered {answer.status}: get on daemonsets {name} in {namespace} is needed", final=False)
     if answer.status != http.HTTPStatus.OK:
         raise RolloutUnknown(f"the server answered {answer.status}", final=answer.status == http.HTTPStatus.NOT_FOUND)
     try:

@@ -57,15 +57,26 @@ def test_a_node_that_is_never_ready_is_a_failure(server, restored):
     assert "not done within 1s: 2 of 3 nodes are restored; kubectl -n tools get pods -o wide shows which are not ready" in done.output
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [(404, "DaemonSet tools/restore: the server answered 404"), (403, "get on daemonsets restore in tools is needed")],
-)
-def test_what_waiting_does_not_cure_ends_it_at_once(server, restored, status, said):
-    server.faults.answer(status, part=PART)
+def test_a_daemonset_that_is_not_there_ends_it_at_once(server, restored):
+    server.faults.answer(404, part=PART)
     done = restored()
     assert (done.exit_code, len(server.requests)) == (1, 1)
-    assert said in done.output
+    assert "DaemonSet tools/restore: the server answered 404" in done.output
+
+
+def test_a_permission_that_is_missing_is_named_and_may_still_come(server, restored):
+    server.faults.answer(403, part=PART)
+    server.faults.answer(200, daemonset(3, 3), part=PART)
+    done = restored()
+    needed = "the server answered 403: get on daemonsets restore in tools is needed"
+    assert (done.exit_code, done.output.splitlines()) == (0, [needed, "3 of 3 nodes are restored"])
+
+
+def test_a_permission_that_never_comes_is_a_failure_that_names_it(server, restored):
+    server.faults.answer(403, part=PART, times=9)
+    done = restored("--within", "1s")
+    assert done.exit_code == 1
+    assert "not done within 1s: the server answered 403: get on daemonsets restore in tools is needed" in done.output
 
 
 @pytest.mark.parametrize("name", ["restore", "a/b/c", "a/..", "/x", "A/b"])
