@@ -5,17 +5,14 @@ Its node is one group of the test's own, in it an LS pod `api` and a BE pod for 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
-from real_groups import SLOWNESS
+from waiting import PATIENCE, SLOWNESS, wait
 
 # Ten cycles a second, but not where they would take the whole of an emulated machine.
 PERIOD = "100ms" if SLOWNESS < 10 else "1s"
@@ -71,36 +68,30 @@ class Daemon:
         return self.wait_for("http=").split("http=")[1].split()[0]
 
     def get(self, path: str):
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=5 * SLOWNESS) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=5 * PATIENCE) as answer:
             body = answer.read().decode()
         return json.loads(body) if answer.headers["content-type"].startswith("application/json") else body
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(20 * SLOWNESS)
+        return self.process.wait(20 * PATIENCE)
+
+
+def calm_groups(groups):
+    """An LS group with a little work, and a BE parent with one pod that has none."""
+    for name in ("api", "be", "be/one"):
+        groups.add(name)
+    groups.start("api", sys.executable, "-c", f"import time\nwhile True:\n  time.sleep({0.01 * SLOWNESS})")
+    groups.start("be/one", "sleep", "3600")
+    return groups
 
 
 def busy_groups(groups):
-    """An LS group with a little work, and a BE parent with one greedy pod."""
-    for name in ("api", "be", "be/one"):
-        groups.add(name)
-    groups.start("api", sys.executable, "-c", "import time\nwhile True:\n  time.sleep(0.01)")
-    groups.busy("be/one", 2)
+    """The same with a greedy pod."""
+    calm_groups(groups).busy("be/one", 2)
     return groups
 
 
 def limit_in_force(groups) -> bool:
     return groups.quota(groups.path("be")).split()[0] not in ("-1", "max")
-
-
-def wait(probe, seconds: float, what: str, more=lambda: ""):
-    """Wait until a probe gives something true; a generous bound, not a measurement."""
-    deadline = time.monotonic() + seconds * SLOWNESS
-    while time.monotonic() < deadline:
-        # An agent that has finished no cycle yet answers 503.
-        with contextlib.suppress(urllib.error.HTTPError):
-            if (found := probe()) not in (None, False):
-                return found
-        time.sleep(0.02)
-    raise AssertionError(f"waited {seconds} s for {what}{more()}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -16,12 +17,11 @@ from pathlib import Path
 
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
 from qosmanager.model.workload import CgroupFile
+from waiting import wait
 
 ROOT = Path("/sys/fs/cgroup")
 _NAMES = ("cpu", "cpuacct", "cpuset", "memory", "freezer", "blkio", "unified")
 BUSY = "import time\nwhile True: pass"
-# How many times slower than usual everything goes here (an emulated machine); bounds that wait for something are that much longer.
-SLOWNESS = float(os.environ.get("QOSM_SLOWNESS", "1"))
 
 
 def obstacle() -> str | None:
@@ -134,19 +134,21 @@ class RealGroups:
 
 
 def _rmdir(directory: str) -> None:
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            os.rmdir(directory)
-        except FileNotFoundError:
-            return
-        except OSError:
-            # A process that was killed leaves its group a moment later.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+    # A process that was killed leaves its group a moment later.
+    wait(lambda: gone(directory), 10, f"{directory} to be empty")
+
+
+def gone(directory: str) -> bool:
+    """Remove a group, if nothing is in it any more."""
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.ENOTEMPTY):
+            raise
+        return False
+    return True
 
 
 def real_groups() -> Iterator[RealGroups]:

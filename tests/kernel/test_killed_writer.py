@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from qosmanager.cli.main import main
 from qosmanager.linux.journal import FileJournal
 from qosmanager.linux.lock import NodeLock
-from real_groups import SLOWNESS, obstacle, real_groups
+from real_groups import obstacle, real_groups
+from waiting import PATIENCE, SLOWNESS
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -146,7 +147,7 @@ def test_all_originals_come_back_after_kill_9_before_each_step(groups, sleeper, 
     for step in range(1, min(max(RUNS // 2, 1), 160)):
         state = tmp_path / f"state-{step}"
         command = [sys.executable, "-c", STEPS + WRITER, groups.top, str(state), str(step)]
-        killed = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, timeout=60 * SLOWNESS)
+        killed = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, timeout=60 * PATIENCE)
         assert killed.returncode == -9
         changed += contents(groups, NAMES, sleeper.pid) != originals
         restored(state)

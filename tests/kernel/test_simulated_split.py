@@ -18,7 +18,8 @@ from qosmanager.model.cpu_list import format_cpus, parse_cpus
 from qosmanager.model.workload import CgroupFile
 from qosmanager.simulate.load import Loaded, load_scenario
 from qosmanager.simulate.node import SimulatedNode
-from real_groups import SLOWNESS, obstacle, real_groups
+from real_groups import obstacle, real_groups
+from waiting import SLOWNESS
 
 WITHIN = 0.05
 # What others may take of the CPU, in cores: less than the tolerance. /proc/stat counts in hundredths of a second.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 import pytest
 
 from qosmanager.linux.stall_alarm import StallAlarm
 from qosmanager.linux.stall_ear import Ear
-from real_groups import SLOWNESS, RealGroups, obstacle
+from real_groups import RealGroups, obstacle
+from waiting import PATIENCE, SLOWNESS, wait
 
 pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
 
@@ -20,7 +22,8 @@ def groups():
     groups.add("web")
     with contextlib.closing(contextlib.ExitStack()) as stack:
         stack.callback(groups.remove)
-        groups.start("web", "sleep", "infinity")
+        asleep = Path(f"/proc/{groups.start('web', 'sleep', 'infinity').pid}/stat")
+        wait(lambda: asleep.read_text().split()[1:3] == ["(sleep)", "S"], 20, "the service to be idle")
         yield groups
 
 
@@ -32,7 +35,7 @@ def test_a_service_that_begins_to_wait_ends_the_wait(groups):
     assert alarm.wait(1.5 * SLOWNESS) is None
     # More runnable tasks than CPUs: some of them wait all the time, whatever else this machine does.
     groups.busy("web", len(os.sched_getaffinity(0)) + 2)
-    jump = alarm.wait(60.0 * SLOWNESS)
+    jump = alarm.wait(20.0 * PATIENCE)
     assert jump is not None
     assert list(jump.pods) == ["default/web"]
     alarm.close()
@@ -68,7 +71,7 @@ def test_where_the_kernel_allows_triggers_they_wake_us_too(groups):
         assert alarm.wait(0.2) is None
     assert "1 of them by kernel triggers" in how
     groups.busy("web", len(os.sched_getaffinity(0)) + 2)
-    jump = alarm.wait(60.0 * SLOWNESS)
+    jump = alarm.wait(20.0 * PATIENCE)
     assert jump is not None
     assert list(jump.pods) == ["default/web"]
     alarm.close()

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from real_daemon import CONFIG, Daemon, busy_groups, limit_in_force, wait
-from real_groups import SLOWNESS, obstacle, real_groups
+from real_daemon import CONFIG, Daemon, busy_groups, calm_groups, limit_in_force
+from real_groups import gone, obstacle, real_groups
+from waiting import PATIENCE, SLOWNESS, wait
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -32,11 +33,16 @@ def busy(groups):
 
 
 @pytest.fixture
-def start(busy, tmp_path):
+def calm(groups):
+    return calm_groups(groups)
+
+
+@pytest.fixture
+def start(groups, tmp_path):
     daemons: list[Daemon] = []
 
     def begin(**options) -> Daemon:
-        daemons.append(Daemon(busy, tmp_path, **options))
+        daemons.append(Daemon(groups, tmp_path, **options))
         return daemons[-1]
 
     yield begin
@@ -55,20 +61,25 @@ def files(groups) -> dict[tuple[str, str], str]:
     return found
 
 
-def test_it_limits_be_and_puts_everything_back_on_sigterm(busy, start):
-    before = files(busy)
+def test_it_limits_be_and_puts_everything_back_on_sigterm(calm, start):
+    before = files(calm)
     daemon = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", daemon.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
     # 2 CPUs x 0.4 less what LS and the system use: well under one core, where two loops would take two.
+    loops = calm.busy("be/one", 2)
     limit = wait(lambda: daemon.get("/status")["be"]["limit"], 10, "a limit in /status")
     assert limit <= 0.8
-    assert busy.cores("be", 2.0) <= limit * 1.25 + 0.05
+    # The limit may rise meanwhile, to those 0.8 at the most; the kernel's slack on top.
+    assert 0.0 < calm.cores("be", 2.0) <= 0.8 * 1.2
     status = daemon.get("/status")
     assert {pod["key"] for pod in status["pods"]} == {"default/api", "default/job-one"}
     assert "koordlet_qos_be_cpu_limit_cores" in daemon.get("/metrics")
     assert daemon.get("/decisions")
     assert daemon.stop() == 0
-    assert files(busy) == before
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+    assert files(calm) == before
 
 
 def test_sigint_puts_everything_back_too(busy, start):
@@ -112,7 +123,7 @@ def test_a_second_daemon_is_refused(busy, start):
     first = start()
     wait(lambda: limit_in_force(busy), 20, "a BE limit", first.lines)
     second = start()
-    assert second.process.wait(20) == 2
+    assert second.process.wait(20 * PATIENCE) == 2
     assert f"process {first.process.pid}" in second.lines()
     assert "Traceback" not in second.lines()
 
@@ -126,33 +137,22 @@ def test_a_foreign_write_on_be_is_put_back(busy, start):
     daemon.wait_for("drift")
 
 
-def test_pods_that_come_and_go_and_groups_removed_under_it(busy, start):
+def test_pods_that_come_and_go_and_groups_removed_under_it(calm, start):
     daemon = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", daemon.lines)
-    busy.add("be/two")
-    late = busy.busy("be/two")
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
+    calm.add("be/two")
+    late = calm.start("be/two", "sleep", "3600")
     wait(lambda: "default/job-two" in {pod["key"] for pod in daemon.get("/status")["pods"]}, 20, "the new pod", daemon.lines)
-    for process in late:
-        process.kill()
-        process.wait()
+    late.kill()
+    late.wait()
     for name in ("cpu", "cpuacct", "cpuset", "memory", "freezer", "unified"):
-        if busy.kernel.version(name) is not None:
-            directory = Path(busy.kernel.directory(name, busy.path("be/two")))
+        if calm.kernel.version(name) is not None:
+            directory = calm.kernel.directory(name, calm.path("be/two"))
             wait(lambda directory=directory: gone(directory), 10, "the group to be removed")
     wait(lambda: "default/job-two" not in {pod["key"] for pod in daemon.get("/status")["pods"]}, 20, "its end", daemon.lines)
     assert daemon.get("/healthz")
     assert "Traceback" not in daemon.lines()
     assert daemon.stop() == 0
-
-
-def gone(directory: Path) -> bool:
-    try:
-        directory.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
 
 
 def test_all_originals_come_back_after_kill_9_of_the_whole_agent(busy, start, tmp_path):
@@ -207,7 +207,7 @@ def test_what_a_user_can_mend_is_one_clear_message(options, message, tmp_path):
     )
     if options[0] == "--listen":
         ended = subprocess.run(
-            [sys.executable, "-m", "qosmanager", "run", "--dry-run", *options], capture_output=True, text=True, check=False, timeout=30
+            [sys.executable, "-m", "qosmanager", "run", "--dry-run", *options], capture_output=True, text=True, check=False, timeout=120
         )
     assert ended.returncode == 2, ended.stderr
     assert message in ended.stderr.replace("\n", " ")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 
 import pytest
+from click.testing import CliRunner
 
+from qosmanager.cli.main import main
 from qosmanager.model.workload import CgroupFile
-from real_daemon import PERIOD, Daemon, wait
-from real_groups import SLOWNESS, obstacle, real_groups
+from real_daemon import PERIOD, Daemon
+from real_groups import obstacle, real_groups
+from waiting import wait
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -64,8 +65,8 @@ def test_all_of_it_comes_back_after_the_agent_was_killed(groups, tmp_path):
     finally:
         daemon.stop(signal.SIGKILL)
     assert contents(groups) != before
-    command = [sys.executable, "-m", "qosmanager", "restore", "--state-dir", str(tmp_path / "state")]
-    subprocess.run(command, check=True, timeout=30 * SLOWNESS, capture_output=True)
+    restored = CliRunner().invoke(main, ["restore", "--state-dir", str(tmp_path / "state")])
+    assert restored.exit_code == 0, restored.output
     assert contents(groups) == before
 
 
