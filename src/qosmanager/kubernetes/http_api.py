@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 import qosmanager
 from qosmanager.kubernetes.access import Access
 from qosmanager.kubernetes.api import JSON, NO_QUERY, Answer, ApiUnreachable, WatchRefused
+from qosmanager.kubernetes.connection import Connection, Question
 from qosmanager.kubernetes.credentials import Token, Trust
 from qosmanager.ports import Clock
 
@@ -29,53 +28,9 @@ LARGEST_EVENT = 16 << 20  # bytes
 LARGEST_REFUSAL = 1 << 16  # bytes of an answer to a watch that is none
 PART = 1 << 16  # bytes read at once
 PATIENCE = 12  # waits of `timeout` that a whole answer may take
+LIFE = 2  # waits of `read_timeout` that a whole watch may take: it asks for less than one
 
 _Broken = (OSError, http.client.HTTPException, ValueError)
-
-
-class _Question(NamedTuple):
-    method: str
-    target: str
-    headers: dict[str, str]
-    body: bytes | None
-
-
-class _Connection:
-    """One TLS connection and the context it was made with."""
-
-    def __init__(self, address: tuple[str, int], name: str, context: ssl.SSLContext, timeout: float) -> None:
-        self.context = context
-        self._response: http.client.HTTPResponse | None = None
-        self._http = http.client.HTTPConnection(*address)
-        self._http.auto_open = 0  # never anew by itself: that would be without TLS, and show the token
-        plain = socket.create_connection(address, timeout)
-        try:
-            self._http.sock = self._socket = context.wrap_socket(plain, server_hostname=name)
-        except BaseException:
-            plain.close()
-            raise
-
-    def send(self, question: _Question, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Ask, and wait for the beginning of the answer."""
-        self._http.request(question.method, question.target, question.body, headers)
-        self._response = self._http.getresponse()
-        return self._response
-
-    def patience(self, seconds: float) -> None:
-        """From now on, wait no longer than that for the next bytes."""
-        self._socket.settimeout(seconds)
-
-    def end(self) -> None:
-        """Wake the thread that waits for it; that one closes it."""
-        with contextlib.suppress(OSError):
-            # Not the method of the TLS socket, which takes its state from under the one that reads.
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        # The library lets go of the socket when both are closed.
-        self._http.close()
-        if self._response is not None:
-            self._response.close()
 
 
 class HttpApi:
@@ -87,8 +42,8 @@ class HttpApi:
         self._token = Token(access.token, clock)
         self._clock = clock
         self._lock = threading.Lock()
-        self._open: set[_Connection] = set()
-        self._kept: _Connection | None = None
+        self._open: set[Connection] = set()
+        self._kept: Connection | None = None
         self._closed = False
 
     def request(
@@ -105,15 +60,16 @@ class HttpApi:
         target = self._target(path, query)
         headers = {"Content-Type": content_type} if body is not None else {}
         with self._telling(f"{method} {path}"):
-            answer = self._ask(_Question(method, target, headers, body), timeout)
+            question = Question(method, target, headers, body, PATIENCE * timeout)
+            answer = self._ask(question, timeout)
             if answer.status == http.HTTPStatus.UNAUTHORIZED and self._token.again():
-                answer = self._ask(_Question(method, target, headers, body), timeout)
+                answer = self._ask(question, timeout)
             return answer
 
     @contextmanager
     def watch(self, path: str, query: Mapping[str, str], read_timeout: float) -> Generator[Iterator[bytes], None, None]:
         """Open a watch; its iterator ends where the server ends it."""
-        question = _Question("GET", self._target(path, query), {}, None)
+        question = Question("GET", self._target(path, query), {}, None, LIFE * read_timeout)
         what = f"watch {path}"
         with self._telling(what):
             connection, response = self._begin_watch(question, read_timeout)
@@ -142,10 +98,9 @@ class HttpApi:
         if kept is not None:
             self._discard(kept)
 
-    def _ask(self, question: _Question, timeout: float) -> Answer:
+    def _ask(self, question: Question, timeout: float) -> Answer:
         connection = self._connect(timeout)
         try:
-            deadline = self._clock.monotonic() + PATIENCE * timeout
             response = connection.send(question, self._headers(question, "close"))
             parts: list[bytes] = []
             size = 0
@@ -154,13 +109,11 @@ class HttpApi:
                 size += len(part)
                 if size > LARGEST_ANSWER:
                     raise ValueError(f"the answer is longer than {LARGEST_ANSWER} bytes")
-                if self._clock.monotonic() > deadline:
-                    raise ValueError(f"the answer takes longer than {PATIENCE * timeout:.0f} s")
             return _answer(response, b"".join(parts))
         finally:
             self._discard(connection)
 
-    def _begin_watch(self, question: _Question, read_timeout: float) -> tuple[_Connection, http.client.HTTPResponse]:
+    def _begin_watch(self, question: Question, read_timeout: float) -> tuple[Connection, http.client.HTTPResponse]:
         kept = self._take_kept()
         if kept is not None:
             # The server may have closed it while it was idle: nothing is lost by asking again.
@@ -169,7 +122,7 @@ class HttpApi:
         connection = self._connect(CONNECT)
         return connection, self._sent(connection, question, read_timeout)
 
-    def _sent(self, connection: _Connection, question: _Question, read_timeout: float) -> http.client.HTTPResponse:
+    def _sent(self, connection: Connection, question: Question, read_timeout: float) -> http.client.HTTPResponse:
         try:
             connection.patience(CONNECT)  # a server that is there says at once that it will tell
             response = connection.send(question, self._headers(question, "keep-alive"))
@@ -179,7 +132,7 @@ class HttpApi:
             raise
         return response
 
-    def _take_kept(self) -> _Connection | None:
+    def _take_kept(self) -> Connection | None:
         """Return the last watch's connection, if it is still trusted by what is trusted now."""
         context = self._trust.context()
         with self._lock:
@@ -189,7 +142,7 @@ class HttpApi:
             return None
         return kept
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: Connection) -> None:
         with self._lock:
             closed = self._closed
             before, self._kept = self._kept, None if closed else connection
@@ -198,8 +151,8 @@ class HttpApi:
         if closed:
             self._discard(connection)
 
-    def _connect(self, timeout: float) -> _Connection:
-        connection = _Connection((self.server.host, self.server.port), self.server.name, self._trust.context(), timeout)
+    def _connect(self, timeout: float) -> Connection:
+        connection = Connection((self.server.host, self.server.port), self.server.name, self._trust.context(), timeout, self._clock)
         with self._lock:
             closed = self._closed
             if not closed:
@@ -209,14 +162,14 @@ class HttpApi:
             raise ConnectionAbortedError("the agent stops")
         return connection
 
-    def _discard(self, connection: _Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         with self._lock:
             self._open.discard(connection)
             if self._kept is connection:
                 self._kept = None
         connection.close()
 
-    def _headers(self, question: _Question, connection: str) -> dict[str, str]:
+    def _headers(self, question: Question, connection: str) -> dict[str, str]:
         token = self._token.current()
         return {
             "Accept": JSON,

@@ -1,6 +1,7 @@
 import contextlib
 import http.client
 import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -12,8 +13,9 @@ from loopback_api.objects import pod
 from loopback_api.server import LoopbackApi
 from qosmanager.kubernetes.access import Access, Inline, Server, from_kubeconfig
 from qosmanager.kubernetes.api import ApiUnreachable, WatchRefused
+from qosmanager.kubernetes.connection import LARGEST_HEAD, Connection, Question
 from qosmanager.kubernetes.credentials import Trust
-from qosmanager.kubernetes.http_api import HttpApi, _Connection, _Question
+from qosmanager.kubernetes.http_api import HttpApi
 from qosmanager.linux.clock import LinuxClock
 
 PODS = "/api/v1/pods"
@@ -261,7 +263,85 @@ def test_dropped_watches_leave_no_descriptor_behind(api, server):
 
 
 def test_a_connection_is_never_opened_anew_without_tls(server, files):
-    connection = _Connection(("127.0.0.1", server.port), "127.0.0.1", Trust(access(server, files)).context(), 5.0)
+    context = Trust(access(server, files)).context()
+    connection = Connection(("127.0.0.1", server.port), "127.0.0.1", context, 5.0, LinuxClock())
     connection.close()
     with pytest.raises(http.client.NotConnected):
-        connection.send(_Question("GET", PODS, {}, None), {"Authorization": "Bearer secret"})
+        connection.send(Question("GET", PODS, {}, None, 60.0), {"Authorization": "Bearer secret"})
+
+
+class Dripping:
+    """A TLS server that says the same over and over, to one client after the other."""
+
+    def __init__(self, context, first, again):
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._context, self._first, self._again = context, first, again
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ending.set()
+        self._thread.join()
+        self._listening.close()
+
+    def _serve(self):
+        self._listening.settimeout(0.05)
+        while not self._ending.is_set():
+            with contextlib.suppress(OSError):
+                plain, _ = self._listening.accept()
+                plain.settimeout(5)
+                with self._context.wrap_socket(plain, server_side=True) as client:
+                    client.recv(4096)
+                    client.sendall(self._first)
+                    while not self._ending.wait(0.002):
+                        client.sendall(self._again)
+
+
+class HurriedClock(SetClock):
+    """Each look at it is a second later."""
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
+
+
+@contextlib.contextmanager
+def asking(dripping, files, clock):
+    told = Access(server=Server.parse(f"https://127.0.0.1:{dripping.port}"), authorities=files / "ca.crt", token=files / "token")
+    with contextlib.closing(HttpApi(told, clock)) as api:
+        yield api
+
+
+CONTINUE, OK, CHUNKED = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        pytest.param(b"", CONTINUE, id="interim answers"),
+        pytest.param(OK + b"X: ", b"x", id="a header"),
+        pytest.param(OK + CHUNKED, b"0", id="the length of a chunk"),
+        pytest.param(OK + CHUNKED + b"0\r\n", b"X: y\r\n", id="trailers"),
+    ],
+)
+def test_an_answer_that_drips_without_end_is_given_up(server, files, first, again):
+    with Dripping(server.server_context(), first, again) as dripping, asking(dripping, files, HurriedClock()) as api:
+        with pytest.raises(ApiUnreachable, match="the answer takes longer than 60 s"):
+            api.request("GET", PODS, timeout=5.0)
+        with pytest.raises(ApiUnreachable, match="the answer takes longer than 14 s"), api.watch(PODS, WATCH, 7.0) as lines:
+            list(lines)
+
+
+def test_interim_answers_without_end_are_given_up(server, files):
+    endless = f"the answer's head is longer than {LARGEST_HEAD} bytes"
+    with (
+        Dripping(server.server_context(), b"", CONTINUE * 4000) as dripping,
+        asking(dripping, files, LinuxClock()) as api,
+        pytest.raises(ApiUnreachable, match=endless),
+    ):
+        api.request("GET", PODS)
