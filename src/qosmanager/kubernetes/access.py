@@ -1,7 +1,8 @@
 """How the API server is reached and trusted: the service account's files in a pod, or a kubeconfig.
 
 In: a directory or a file. Out: `Access`, or AccessError with one line that says what, where and what is allowed. Whatever may be rotated
-(token, authorities, client certificate) stays a file that is read again; only what a kubeconfig holds inline is kept.
+(token, authorities, client certificate) stays a file that is read again, the kubeconfig for its token; only certificates that it holds
+inline are kept.
 """
 
 from __future__ import annotations
@@ -43,6 +44,20 @@ class Inline(Struct, frozen=True):
 Material = Path | Inline
 
 
+class KubeconfigToken(Struct, frozen=True):
+    """The token of one of a kubeconfig's users, whichever context is the current one later: it may be of another server."""
+
+    path: Path
+    user: str
+
+    def current(self) -> Material:
+        """Read the kubeconfig for what it holds or names now. Raises AccessError."""
+        user = _named(_users(_read(self.path)), self.user, f"{self.path}: user")
+        if not (user.token_file or user.token):
+            raise AccessError(f"{self.path}: user {self.user!r} has no token any more")
+        return self.path.parent / user.token_file if user.token_file else Inline(user.token.encode())
+
+
 class Server(Struct, frozen=True):
     """Where: host, port, and what stands before every path ("" or "/k8s/clusters/c-1"). `name`: what its certificate must say."""
 
@@ -76,7 +91,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     server: Server
     authorities: Material | None = None
-    token: Material | None = None
+    token: Material | KubeconfigToken | None = None
     certificate: Material | None = None
     key: Material | None = None
     verified: bool = True
@@ -146,8 +161,7 @@ def from_kubeconfig(path: Path) -> Access:
     config = _read(path)
     context = _named({entry.name: entry.context for entry in config.contexts}, config.current_context, f"{path}: current-context")
     cluster = _named({entry.name: entry.cluster for entry in config.clusters}, context.cluster, f"{path}: cluster")
-    users = {entry.name: entry.user for entry in config.users}
-    user = _named(users, context.user, f"{path}: user") if context.user else _User()
+    user = _named(_users(config), context.user, f"{path}: user") if context.user else _User()
     _refuse(path, cluster, user)
     try:
         server = Server.parse(cluster.server, cluster.tls_server_name)
@@ -156,13 +170,17 @@ def from_kubeconfig(path: Path) -> Access:
     access = Access(
         server=server,
         authorities=_material(path, cluster.certificate_authority_data, cluster.certificate_authority),
-        token=_token(path, user),
+        token=KubeconfigToken(path, context.user) if user.token or user.token_file else None,
         certificate=_material(path, user.client_certificate_data, user.client_certificate),
         key=_material(path, user.client_key_data, user.client_key),
     )
     if (access.certificate is None) != (access.key is None):
         raise AccessError(f"{path}: a client certificate needs its key, and a key its certificate")
     return access
+
+
+def _users(config: _Kubeconfig) -> dict[str, _User]:
+    return {entry.name: entry.user for entry in config.users}
 
 
 def _read(path: Path) -> _Kubeconfig:
@@ -198,12 +216,6 @@ def _refuse(path: Path, cluster: _Cluster, user: _User) -> None:
         )
     if user.username or user.impersonate:
         raise AccessError(f"{path}: username and impersonation are not allowed; token, tokenFile or a client certificate is")
-
-
-def _token(path: Path, user: _User) -> Material | None:
-    if user.token_file:
-        return path.parent / user.token_file
-    return Inline(user.token.encode()) if user.token else None
 
 
 def _material(path: Path, inline: str, file: str) -> Material | None:

@@ -11,7 +11,7 @@ import ssl
 import threading
 from pathlib import Path
 
-from qosmanager.kubernetes.access import Access, Inline, Material
+from qosmanager.kubernetes.access import Access, AccessError, Inline, KubeconfigToken, Material
 from qosmanager.kubernetes.api import ApiUnreachable
 from qosmanager.ports import Clock
 
@@ -24,7 +24,7 @@ _Mark = tuple[int, int, int] | None
 class Token:
     """The bearer token, from a file that somebody else rotates."""
 
-    def __init__(self, material: Material | None, clock: Clock) -> None:
+    def __init__(self, material: Material | KubeconfigToken | None, clock: Clock) -> None:
         self._material = material
         self._clock = clock
         self._known = ""
@@ -46,19 +46,26 @@ class Token:
             return self._known != before
 
     def _renew(self) -> None:
-        match self._material:
-            case None:
-                return
-            case Inline(data):
-                self._known = _clean(data, "the kubeconfig's token")
-            case path:
-                try:
-                    with open(path, "rb") as file:
-                        self._known = _clean(file.read(LONGEST_TOKEN + 1), str(path))
-                except (OSError, ApiUnreachable) as error:
-                    if not self._known:
-                        raise ApiUnreachable(f"the token cannot be read: {error}") from None
+        if self._material is None:
+            return
+        try:
+            self._known = _token(self._material)
+        except (OSError, AccessError, ApiUnreachable) as error:
+            if not self._known:
+                raise ApiUnreachable(f"the token cannot be read: {error}") from None
         self._read_at = self._clock.monotonic()
+
+
+def _token(material: Material | KubeconfigToken) -> str:
+    """Read a token. Raises OSError, AccessError and ApiUnreachable."""
+    match material:
+        case KubeconfigToken():
+            return _token(material.current())
+        case Inline(data):
+            return _clean(data, "the kubeconfig's token")
+        case path:
+            with open(path, "rb") as file:
+                return _clean(file.read(LONGEST_TOKEN + 1), str(path))
 
 
 def _clean(data: bytes, where: str) -> str:

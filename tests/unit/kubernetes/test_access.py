@@ -43,7 +43,7 @@ def test_files_are_relative_to_the_kubeconfig(tmp_path):
     found = from_kubeconfig(path)
     assert found.server == Server("api.test", 6443, "/base", "other.test")
     assert found.server.url == "https://api.test:6443/base"
-    assert (found.authorities, found.token) == (tmp_path / "ca.pem", tmp_path / "token")
+    assert (found.authorities, found.token.current()) == (tmp_path / "ca.pem", tmp_path / "token")
     assert str(found.certificate) == "/etc/c.pem"
     assert found.key == tmp_path / "keys/k.pem"
 
@@ -51,7 +51,7 @@ def test_files_are_relative_to_the_kubeconfig(tmp_path):
 def test_inline_data_is_never_shown(tmp_path):
     data = base64.b64encode(SECRET.encode()).decode()
     found = from_kubeconfig(kubeconfig(tmp_path, user={"token": SECRET, "client-certificate-data": data, "client-key-data": data}))
-    assert found.token == found.key == Inline(SECRET.encode())
+    assert found.token.current() == found.key == Inline(SECRET.encode())
     assert SECRET not in repr(found)
     assert SECRET not in str(found)
 
