@@ -22,13 +22,18 @@ class PodEnds:
         self._due: dict[tuple[str, str], float] = {}
 
     def evict(self, namespace: str, name: str, eviction: Object) -> Object:
-        """Return the status of a success; Refusal otherwise, worded as the API server does it."""
+        """Return a status, which is answered with 201 as the API server does it, also where it is the failure that two budgets are;
+        Refusal for any other."""
         if eviction.get("metadata", {}).get("name") != name:
             raise Refusal(400, "BadRequest", "name in URL does not match name in Eviction object")
         with self._store.changed:
             pod = self._store.get("pods", namespace, name)
             if pod["status"].get("phase") not in _UNGUARDED and "deletionTimestamp" not in pod["metadata"]:
-                self._take_from_budget(pod)
+                guarding = self._guarding(pod)
+                if len(guarding) > 1:
+                    message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500}
+                self._take_from(guarding)
             self.delete(namespace, name, eviction.get("deleteOptions") or {})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -61,13 +66,12 @@ class PodEnds:
             for namespace, name in [key for key, due in self._due.items() if due <= self._now()]:
                 self.finish(namespace, name)
 
-    def _take_from_budget(self, pod: Object) -> None:
+    def _guarding(self, pod: Object) -> list[Object]:
         labels = pod["metadata"].get("labels", {})
         budgets, _ = self._store.list("poddisruptionbudgets", pod["metadata"]["namespace"])
-        guarding = [each for each in budgets if each["spec"]["selector"]["matchLabels"].items() <= labels.items()]
-        if len(guarding) > 1:
-            message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            raise Refusal(500, "", message)
+        return [each for each in budgets if each["spec"]["selector"]["matchLabels"].items() <= labels.items()]
+
+    def _take_from(self, guarding: list[Object]) -> None:
         if not guarding:
             return
         budget, state = guarding[0], guarding[0]["status"]

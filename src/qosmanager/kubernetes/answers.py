@@ -72,8 +72,11 @@ def is_absent(answer: Answer) -> bool:
 
 
 def is_budget(answer: Answer) -> bool:
-    """Whether an eviction is refused for the pod's sake; an API server that has too much to do says so in plain text."""
-    return answer.status == TOO_MANY and (body_of(answer) or {}).get("kind") == "Status"
+    """Whether an eviction is refused for the pod's sake: by 429, or, where two disruption budgets hold for it, by a failure that is
+    answered as a success is. An API server that has too much to do says so in plain text."""
+    found = body_of(answer) or {}
+    has_failed = answer.status < 300 and found.get("status") == "Failure"
+    return found.get("kind") == "Status" and (answer.status == TOO_MANY or has_failed)
 
 
 def retry_after(answer: Answer) -> float | None:

@@ -57,6 +57,18 @@ def test_the_very_pod_that_was_chosen_goes_with_its_own_grace(server, node):
     assert server.store.get("pods", "batch", "rec-0")["metadata"]["deletionGracePeriodSeconds"] == 45
 
 
+def test_a_pod_is_unsettled_until_the_api_server_has_answered(server, node):
+    victim = put(server)
+    server.faults.answer(500, part="/eviction")
+    node.begin(evict(), victim)
+    assert node.evictions.unsettled() == {"batch/rec-0"}
+    node.pass_time()
+    assert node.evictions.unsettled() == {"batch/rec-0"}
+    node.pass_time(2)
+    assert len(posted(server)) == 2
+    assert node.evictions.unsettled() == set()
+
+
 @pytest.mark.parametrize(("wanted", "given"), [(7.9, 7), (0.2, 1), (60.0, None)])
 def test_a_shorter_grace_is_asked_for_and_never_none_at_all(server, node, wanted, given):
     node.begin(evict(grace=wanted), put(server, grace=30))
@@ -72,6 +84,16 @@ def test_a_disruption_budget_has_the_next_candidate_chosen(server, node):
     assert not ended["batch/rec-0"].done
     assert "a disruption budget forbids it" in ended["batch/rec-0"].error
     assert node.memory.evicted_lately() == 0
+
+
+def test_a_pod_with_two_disruption_budgets_has_the_next_candidate_chosen_and_costs_nothing(server, node):
+    victim = put(server, labels={"app": "rec"})
+    for name in ("keep", "keep-too"):
+        server.store.create("poddisruptionbudgets", budget(name, {"app": "rec"}, allowed=1))
+    node.begin(evict(), victim)
+    ended = node.pass_time()
+    assert "more than one PodDisruptionBudget" in ended["batch/rec-0"].error
+    assert (len(posted(server)), node.memory.evicted_lately()) == (1, 0)
 
 
 def test_the_server_says_when_a_budget_may_be_asked_again(server, node):
