@@ -31,8 +31,11 @@ _FLOOR_SHOWS_IN = 10.0  # seconds at the floor after which the same holds withou
 _NO_BETTER = 0.9  # of the severity before
 _WORSE = 1.5  # times what was borne: then it is not borne any longer
 _BORNE_FOR, _BORNE_MOST = 300.0, 3600.0  # seconds: doubled with each time that a fall was of no use
-_REST, _LONGEST_REST = 5.0, 60.0  # seconds from a fall to the next rise: doubled with each relapse
-_WARY = 0.5  # relapses: from so many on a rise has to prove itself
+_ROOMY, _LONGEST_ROOMY = (
+    10.0,
+    300.0,
+)  # seconds without a break in which a turn upwards was worth it, before it is made: x 10 with each relapse
+_WORTH = 0.05  # of the CPUs: less room is not worth a turn
 _MOST_RELAPSES = 5.0  # counted
 _RELAPSE_WITHIN = 900.0  # seconds from one fall to the next that make it a relapse, and in which half of them are forgiven
 _BELOW_CEILING = 0.9  # of what was too much
@@ -40,6 +43,8 @@ _REOPENS = 0.02  # of the CPUs in a minute: what was too much once may not be so
 _FIRST_MARGIN, _LEAST_MARGIN, _MOST_MARGIN = 0.05, 0.02, 0.25  # of the CPUs
 _DEMAND_EASES_IN = 30.0  # seconds in which two thirds of a fall of demand are believed: doubled with each relapse
 _MARGIN_EASES_IN = 900.0  # seconds in which half of a margin is forgotten
+_SURGE = 0.1  # of the CPUs: a larger rise of demand is no noise, and calls for a margin only where somebody suffered from it
+_SURGE_SHOWS_IN = 10.0  # seconds from a surge to what is suffered from it
 
 
 class Aim(Struct, frozen=True):
@@ -60,11 +65,12 @@ class Bound(Struct, frozen=True):
 def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
     """Return the limit, and the draft with what was learned and moved."""
     wellbeing = facts.assessment.wellbeing or Wellbeing()
-    draft = _learn_demand(facts, draft)
+    draft = _learn_demand(facts, draft, wellbeing)
     worst = max(wellbeing.caused, key=lambda each: (each.severity, each.pod), default=None)
     draft = _tell_elsewhere(wellbeing, draft)
     draft = _follow(facts, draft, wellbeing, worst)
     bound = None if facts.snapshot.be_shielded else _bound(facts, draft)
+    draft = _look_for_room(facts, draft, worst, bound)
     if worst is not None and _may_fall_for(facts, draft, worst):
         return _fall_for(facts, draft, worst, bound)
     if bound is not None and (fitted := _fit(facts, draft, bound)) is not None:
@@ -77,7 +83,7 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
 # -- what is learned ---------------------------------------------------------------------------------------------------------------------
 
 
-def _learn_demand(facts: Facts, draft: Draft) -> Draft:
+def _learn_demand(facts: Facts, draft: Draft, wellbeing: Wellbeing) -> Draft:
     """Follow the LS pods' demand up at once and down slowly, and learn by how much it rises above that in a cycle."""
     known, cpus = draft.state.objective, facts.cpus
     present = sum(wanted for _, wanted in facts.ls_wanted)
@@ -87,12 +93,16 @@ def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     elapsed = 0.0 if facts.now is None else facts.dt
     least = _LEAST_MARGIN * cpus
     margin = least + (max(known.margin, least) - least) * 0.5 ** (elapsed / _MARGIN_EASES_IN)
-    if is_above(present, known.wanted):
-        # What a pod asks for that is not measured yet, as each is at first, is no surge.
-        margin = margin if facts.census.unmeasured else max(margin, present - known.wanted)
-        return _recall(draft, wanted=present, margin=min(margin, _MOST_MARGIN * cpus))
-    eased = present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses))
-    return _recall(draft, wanted=eased, margin=min(margin, _MOST_MARGIN * cpus))
+    # What a pod asks for that is not measured yet, as each is at first, is no surge.
+    rise = 0.0 if facts.census.unmeasured else max(0.0, present - known.wanted)
+    if is_above(rise, _SURGE * cpus) and not wellbeing.unjudged:
+        draft = _recall(draft, surge=rise, surged=facts.now)
+    else:
+        margin = max(margin, rise)
+    if wellbeing.caused and not facts.has_held(draft.state.objective.surged, _SURGE_SHOWS_IN):
+        margin = max(margin, draft.state.objective.surge)
+    wanted = max(present, present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses)))
+    return _recall(draft, wanted=wanted, margin=min(margin, _MOST_MARGIN * cpus))
 
 
 def _follow(facts: Facts, draft: Draft, wellbeing: Wellbeing, worst: Suffering | None) -> Draft:
@@ -114,6 +124,13 @@ def _follow(facts: Facts, draft: Draft, wellbeing: Wellbeing, worst: Suffering |
     until = None if facts.now is None else facts.now + borne_for
     unlearned = max(0.0, relapses - 1)
     return _recall(draft, severity=None, ceiling=None, relapses=unlearned, futile=futile, borne_until=until, borne=severity)
+
+
+def _look_for_room(facts: Facts, draft: Draft, worst: Suffering | None, bound: Bound | None) -> Draft:
+    """Keep since when nobody suffers and there is room for clearly more than the limit in force."""
+    limit, since = draft.state.be_limit, draft.state.objective.roomy_since
+    is_full = bound is not None and limit is not None and not is_at_least(bound.target - limit, _WORTH * facts.cpus)
+    return _recall(draft, roomy_since=None if worst is not None or is_full else facts.now if since is None else since)
 
 
 def _has_shown(facts: Facts, draft: Draft) -> bool:
@@ -232,7 +249,7 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
         return Aim(None, _unlimited("no LS pod has suffered", limit)), draft
     slack = wellbeing.slack * 0.5**known.relapses * (0.5 if state.oscillating else 1.0)
     step = facts.settings.cpu_suppress.relax_step * facts.cpus * facts.dt * slack
-    if state.last_move < 0 and known.relapses >= _WARY:
+    if state.last_move < 0:
         step = min(step, DEAD_BAND * facts.cpus)
     top, words = _top(facts, draft, bound)
     raised = min(top, limit + step)
@@ -269,7 +286,9 @@ def _is_held(facts: Facts, draft: Draft) -> tuple[bool, Draft]:
     if facts.census.unmeasured:
         names = ", ".join(facts.census.unmeasured[:3])
         return True, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
-    rest = min(_LONGEST_REST, _REST * 2**known.relapses)
-    # A turn is a minute from the one before it; after a relapse the limit goes on only when its first step has held for a minute too.
-    turned = bool(last_minute(facts, state)) and (state.last_move < 0 or known.relapses >= _WARY)
-    return turned or not facts.has_held(known.fell, rest), draft
+    # The first step of a turn is small and has to hold for a minute: the margin is wider than that step, so that a surge which comes back
+    # within the minute finds room, and the limit does not have to turn again.
+    if last_minute(facts, state):
+        return True, draft
+    is_worth_a_turn = known.roomy_since is not None and facts.has_held(known.roomy_since, min(_LONGEST_ROOMY, _ROOMY * 10**known.relapses))
+    return state.last_move < 0 and not is_worth_a_turn, draft
