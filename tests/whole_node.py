@@ -48,6 +48,9 @@ class NotedEvictions:
         self.begun.append(action.pod)
         return ""
 
+    def unsettled(self) -> frozenset[str]:
+        return frozenset()
+
     def poll(self, now) -> dict[str, EvictionProgress]:
         del now
         return {}

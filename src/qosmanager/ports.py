@@ -204,5 +204,8 @@ class Evictions(Protocol):
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str: ...
 
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods under way that would perhaps not go if this agent ended now."""
+
     def poll(self, now: float) -> dict[str, EvictionProgress]:
         """Progress by pod key; a pod that is reported done or failed is reported once."""

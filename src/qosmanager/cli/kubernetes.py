@@ -149,6 +149,9 @@ class _ByOwner:
             return "the cluster has not named this pod yet"
         return (self._api if workload.uid else self._local).begin(action, workload, now)
 
+    def unsettled(self) -> frozenset[str]:
+        return self._local.unsettled() | self._api.unsettled()
+
     def poll(self, now: float) -> dict[str, EvictionProgress]:
         return self._local.poll(now) | self._api.poll(now)
 

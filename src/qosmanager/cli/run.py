@@ -18,6 +18,7 @@ import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
 from qosmanager.cli.audit import audited
 from qosmanager.cli.cluster_options import ClusterOptions, cluster_options, taken_from
+from qosmanager.cli.conclusion import concluded
 from qosmanager.cli.console import say
 from qosmanager.cli.daemon import (
     ObservedSources,
@@ -41,6 +42,7 @@ from qosmanager.engine.cycle import Edge
 from qosmanager.engine.fast_path import Ways
 from qosmanager.engine.runner import Listener, Runner
 from qosmanager.engine.thrift import Thrift
+from qosmanager.execute.actuator import Actuator
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.clock import LinuxClock
@@ -171,6 +173,7 @@ class Wired(Struct, frozen=True):
     """The parts of a run, put together, and what it begins with."""
 
     edge: Edge
+    actuator: Actuator
     sources: Sources
     measured: Measuring
     settings: Settings
@@ -218,7 +221,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     edge = Edge(readings, hands.actuator, clock, local if cluster is None else cluster.pauses(local), thrift)
     alarm = StallAlarm(hands.hierarchies)
     stack.callback(alarm.close)
-    wired = Wired(edge, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
+    wired = Wired(edge, hands.actuator, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:
         state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -243,13 +246,20 @@ def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
     silent = _Silent()
     wired.measured.readings.sample()
     time.sleep(wired.settings.sync_period)
-    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(_audited(options, silent, stack), stack))
+    audited_too = _audited(options, silent, stack)
+    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(audited_too, stack))
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
     reading, assessment, plan = record.snapshot, record.assessment, record.plan
     step = Step(before=wired.state, after=record.state, snapshot=reading, assessment=assessment, plan=plan, settings=wired.settings)
-    say(f"{plan_text(step)}\n{pods_text(reading.pods, wired.measured.readings.problems)}".rstrip("\n"))
+    try:
+        say(f"{plan_text(step)}\n{pods_text(reading.pods, wired.measured.readings.problems)}".rstrip("\n"))
+    finally:  # nobody is left half evicted because nobody reads that
+        conclusion = concluded(wired.actuator, wired.edge.clock, lambda: wired.signals.caught != 0)
+        audited_too.cycle_done(conclusion.after(record), wired.settings)
+    for line in conclusion.lines(record):
+        say(line)
     return record.state
 
 

@@ -18,6 +18,12 @@ class Actuator(Protocol):
     def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]:
         """Do a plan; `now` is monotonic seconds. Receipts with an `action` come in the plan's order."""
 
+    def follow(self, now: float) -> tuple[Receipt, ...]:
+        """Between cycles: drive the evictions under way; what has ended since the last call. `now` is monotonic seconds."""
+
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods being evicted that would perhaps not go if this agent ended now."""
+
     def adopt(self) -> Adopted:
         """Before the first cycle: take over what a predecessor left. Raises JournalError."""
 
@@ -40,6 +46,12 @@ class Enforcer:
         last = len(plan.actions)
         return tuple(sorted(receipts, key=lambda receipt: last if receipt.action is None else receipt.action))
 
+    def follow(self, now: float) -> tuple[Receipt, ...]:
+        return tuple(self._evictor.poll(now))
+
+    def unsettled(self) -> frozenset[str]:
+        return self._evictor.unsettled()
+
     def adopt(self) -> Adopted:
         return self._executor.adopt()
 
@@ -59,6 +71,13 @@ class Recorder:
             Receipt(target=target(action), result=Result.RECORDED, action=index, pod=getattr(action, "pod", None), detail="dry run")
             for index, action in enumerate(plan.actions)
         )
+
+    def follow(self, now: float) -> tuple[Receipt, ...]:
+        del now
+        return ()
+
+    def unsettled(self) -> frozenset[str]:
+        return frozenset()
 
     def adopt(self) -> Adopted:
         return Adopted()

@@ -27,6 +27,10 @@ class Evictor:
                 receipts.append(self._begin(index, action, placement, now))
         return tuple(receipts)
 
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods under way that would perhaps not go if this agent ended now."""
+        return self._evictions.unsettled()
+
     def poll(self, now: float) -> list[Receipt]:
         """Drive evictions under way; one receipt per pod that is gone or cannot be ended."""
         receipts = []

@@ -134,6 +134,11 @@ class ApiEvictions:
         self._worker.wake()
         return ""
 
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods of which the API server has not said yet whether they go; those that go do so without this agent."""
+        with self._lock:
+            return frozenset(key for key, victim in self._victims.items() if victim.stage is _Stage.ASK)
+
     def poll(self, now: float) -> dict[str, EvictionProgress]:
         """Return what has ended since the last call."""
         del now

@@ -180,6 +180,10 @@ class LocalEvictions:
         self._victims[action.pod] = (victim, after)
         return ""
 
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods with processes left, which may have to be killed yet."""
+        return frozenset(self._victims)
+
     def poll(self, now: float) -> dict[str, EvictionProgress]:
         """Do what is due; progress by pod key, an end once."""
         progress = {}

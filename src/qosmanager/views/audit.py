@@ -19,6 +19,7 @@ from qosmanager.views.figures import iso, rounded
 from qosmanager.views.status import be_usage
 
 UNKNOWN = "unknown"  # outcome of an eviction that was not seen to its end
+_NOT_JUDGED = "it was seen gone; the agent stopped before it could be judged what that was good for"
 
 
 class AuditLine(Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class Trail:
 
     def end(self, why: str) -> tuple[AuditLine, ...]:
         """Return the lines of those under way, which nobody will see end."""
-        lines = tuple(unseen(line, why) for line in self.under_way)
+        lines = tuple(unseen(line, why if line.gone is None else _NOT_JUDGED) for line in self.under_way)
         self._under_way = {}
         return lines
 

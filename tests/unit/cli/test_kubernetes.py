@@ -79,6 +79,9 @@ class Begun:
         self.pods.append(workload.key)
         return ""
 
+    def unsettled(self):
+        return frozenset(self.pods)
+
     def poll(self, _):
         return {}
 
@@ -95,3 +98,4 @@ def test_who_evicts_whom():
     assert both.begin(action, unnamed, 0.0) == "the cluster has not named this pod yet"
     assert both.begin(action, declared, 0.0) == ""
     assert (api.pods, local.pods) == (["kubepods/rec-0"], ["default/job"])
+    assert both.unsettled() == {"kubepods/rec-0", "default/job"}

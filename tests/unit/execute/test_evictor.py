@@ -23,6 +23,9 @@ class Backend:
         self.begun.append((action.pod, workload.cgroup, now))
         return self.error
 
+    def unsettled(self):
+        return frozenset()
+
     def poll(self, _now):
         progress, self.progress = self.progress, {}
         return progress
