@@ -159,6 +159,7 @@ class OomEntry(Struct, frozen=True, kw_only=True):
     value: int
     original: int
     processes: dict[str, int] = {}  # "pid:starttime" -> original
+    controller: str = ""  # the hierarchy of the inode and of the processes; "": the first one there is, as written by 0.1.0
 
 
 class JournalRecord(Struct, frozen=True, kw_only=True):

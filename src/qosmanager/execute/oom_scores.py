@@ -41,14 +41,23 @@ class _Raise(Struct, frozen=True):
     lower: dict[str, int]
 
 
-def process_controller(kernel: KernelFiles) -> str:
-    """The hierarchy in which a group's processes are looked up."""
-    return next((name for name in ("memory", "cpu", "unified") if kernel.version(name) is not None), "unified")
+def _hierarchies(kernel: KernelFiles) -> list[str]:
+    """Where processes are looked for, in this order; a v1 group need not have its processes in each of them."""
+    return [name for name in ("memory", "cpu", "cpuacct", "cpuset", "unified") if kernel.version(name) is not None] or ["unified"]
 
 
-def group_pids(kernel: KernelFiles, group: str, controller: str | None = None) -> Iterator[int]:
+def _holder(kernel: KernelFiles, group: str) -> str:
+    """The hierarchy in which a group has processes; the first, while it has none."""
+    there = _hierarchies(kernel)
+    return next((name for name in there if next(group_pids(kernel, group, name), None) is not None), there[0])
+
+
+def _controller(kernel: KernelFiles, entry: OomEntry) -> str:
+    return entry.controller or _hierarchies(kernel)[0]
+
+
+def group_pids(kernel: KernelFiles, group: str, controller: str) -> Iterator[int]:
     """Processes of a group and the groups below it; what vanishes meanwhile is left out."""
-    controller = controller or process_controller(kernel)
     for each in (group, *below(kernel, controller, group)):
         try:
             yield from kernel.pids(controller, each)
@@ -90,13 +99,13 @@ class BeOomScores:
 
     def _look(self, group: str, value: int) -> list[_Raise]:
         """What there is to be raised in a group: one, or nothing."""
-        controller = process_controller(self._kernel)
         entry = self._ledger.oom.get(group)
         if entry is not None and entry.value != value:
             self.put_back(group)
             if group in self._ledger.oom:
                 return []  # some still hold the old value: it must not be taken for their own
             entry = None
+        controller = _holder(self._kernel, group) if entry is None else _controller(self._kernel, entry)
         try:
             inode = self._kernel.inode(controller, group)
         except OSError as error:
@@ -104,8 +113,9 @@ class BeOomScores:
                 self._ledger.oom.pop(group, None)
             return []
         if entry is not None and entry.inode != inode:
-            entry = None
-        present = self._present(group)
+            del self._ledger.oom[group]  # made anew, perhaps with its processes elsewhere
+            return self._look(group, value)
+        present = self._present(group, controller)
         last = self._seen.get(group)
         known = set(last.values()) if last is not None else set(entry.processes if entry is not None else ())
         self._seen[group] = present
@@ -115,19 +125,20 @@ class BeOomScores:
             return []
         if entry is None:
             # A first look: who already is at the value was so before us, and stays so.
-            entry = OomEntry(group=group, inode=inode, value=value, original=min(lower.values()), processes=new)
+            original = min(lower.values())
+            entry = OomEntry(group=group, inode=inode, value=value, original=original, processes=new, controller=controller)
         else:
             there = set(present.values())
             kept = {identity: score for identity, score in entry.processes.items() if identity in there}
             entry = replace(entry, processes=kept | lower)
         return [_Raise(entry, lower)]
 
-    def _present(self, group: str) -> dict[int, str]:
+    def _present(self, group: str, controller: str) -> dict[int, str]:
         """Return who is there. A pid that was there at the last look is taken for the same process: the kernel hands pids out in turn, so
         that in 10 s none comes again."""
         last = self._seen.get(group, {})
         found: dict[int, str] = {}
-        for pid in group_pids(self._kernel, group):
+        for pid in group_pids(self._kernel, group, controller):
             try:
                 found[pid] = last.get(pid) or self._scores.identity(pid)
             except (OSError, ValueError):
@@ -178,7 +189,7 @@ class BeOomScores:
     def adopt(self, entry: OomEntry) -> None:
         """Take over what a predecessor raised in a group that is still the same, as far as can be told."""
         try:
-            there = self._kernel.inode(process_controller(self._kernel), entry.group) == entry.inode
+            there = self._kernel.inode(_controller(self._kernel, entry), entry.group) == entry.inode
         except OSError as error:
             there = error.errno not in GONE
         if there:
@@ -188,7 +199,7 @@ class BeOomScores:
 def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Receipt]:
     """Put one group's originals back, compare-and-set."""
     target = _target(entry)
-    controller = process_controller(kernel)
+    controller = _controller(kernel, entry)
     try:
         if kernel.inode(controller, entry.group) != entry.inode:
             return [Receipt(target=target, result=Result.GONE, detail="the group was made anew")]

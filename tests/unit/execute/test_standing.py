@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,17 @@ def test_oom_scores_are_raised_and_put_back(bench):
     bench.cycle()
     assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
     assert bench.journal.load().oom == ()
+
+
+def test_processes_that_are_in_another_hierarchy_alone_are_found_there_and_put_back(bench):
+    for group in ("be/job", "be/job/inner"):
+        Path(bench.tree.files.path(CgroupFile("memory", group, "cgroup.procs"))).write_text("")
+    bench.cycle()
+    assert bench.scores.scores == {11: 1000, 12: 1000, 13: 1000}
+    successor = ResourceExecutor(bench.tree, bench.journal, bench.scores, bench.boot)
+    successor.adopt()
+    successor.restore_all()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
 
 
 def test_new_processes_are_found_within_ten_seconds_and_get_their_own_back(bench):
