@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +24,7 @@ from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies, safe_group
 from qosmanager.linux.cgroup_reader import CgroupReaders, home_controller
 from qosmanager.linux.cgroup_tree import CgroupTree
-from qosmanager.linux.descriptor import allow_many_descriptors
+from qosmanager.linux.descriptor import ENOUGH, SPARED, allow_many_descriptors
 from qosmanager.linux.disks import BlockDevices
 from qosmanager.linux.evictions import LocalEvictions
 from qosmanager.linux.foreign import foreign_agent
@@ -40,9 +41,12 @@ from qosmanager.model.actions import Knob
 from qosmanager.model.workload import WorkloadRule
 from qosmanager.ports import Clock, Shelf
 from qosmanager.views.cluster import ClusterView
+from qosmanager.views.log_lines import pairs
 
 if TYPE_CHECKING:
     from qosmanager.cli.kubernetes import Joined
+
+_LOG = logging.getLogger("qosmanager")
 
 
 class Acting(Struct, frozen=True):
@@ -138,7 +142,9 @@ def own_node(group: str | None, hierarchies: Hierarchies, stack: ExitStack) -> N
 def measuring(wanted: Wanted, acting: Acting, clock: Clock, stack: ExitStack) -> Measuring:
     """Build what measures; it ends when `stack` unwinds. Raises CannotRunError when the node's cgroup is not there."""
     hierarchies = acting.hierarchies
-    allow_many_descriptors()
+    if (limit := allow_many_descriptors()) < ENOUGH:
+        few = f"files are kept open up to {max(limit - SPARED, 0)}, the others are opened at each reading; {ENOUGH} keep those of 110 pods"
+        _LOG.warning(pairs("FewDescriptors", limit=limit, problem=few))
     tree, readers = CgroupTree(hierarchies), CgroupReaders(hierarchies)
     latencies, cpu_manager = PrometheusLatencies(clock), KubeletCpus()
 

@@ -9,6 +9,8 @@ from os import pread
 
 GONE = frozenset({errno.ENOENT, errno.ENODEV})
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # says nothing of what was to be read: it is there, perhaps
+SPARED = 128  # descriptors that no kept file takes: connections, the journal, and every file that is only opened for a moment
+ENOUGH = 1024  # descriptors with which all files of 110 pods, some 600, stay open
 SHORT = 2048  # less than any page, so that less than this cannot be a page of more
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -17,7 +19,8 @@ class KeptFile:
     """A file that stays open between reads.
 
     `read` returns the whole content as it is now. A descriptor whose cgroup has ended answers ENODEV; the path is then opened once more,
-    for a group made again under the same name, and FileNotFoundError says that there is none.
+    for a group made again under the same name, and FileNotFoundError says that there is none. Where descriptors are few it is closed again
+    after each read, which costs more time and fails nobody.
     """
 
     __slots__ = ("_descriptor", "_directory", "_name", "_size")
@@ -40,7 +43,11 @@ class KeptFile:
                     raise
             self.close()
         self._descriptor = os.open(f"{self._directory}/{self._name}", _FLAGS)
-        return self._content()
+        try:
+            return self._content()
+        finally:
+            if _is_scarce(self._descriptor):
+                self.close()
 
     def _content(self) -> bytes:
         data = pread(self._descriptor, self._size, 0)
@@ -63,7 +70,7 @@ class TextOfGroup:
     __slots__ = ("_content", "_descriptor", "_text")
 
     def __init__(self, directory: str, name: str, inode: int) -> None:
-        """Raises OSError with the kernel's errno; ENODEV when the group there has another inode."""
+        """Raises OSError with the kernel's errno; ENODEV when the group there has another inode, EMFILE also where descriptors are few."""
         self._descriptor = -1
         self._content, self._text = b"", ""
         group = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -72,6 +79,10 @@ class TextOfGroup:
             if os.fstat(group).st_ino != inode:
                 raise OSError(errno.ENODEV, "the group was made anew", directory)
             self._descriptor = os.open(name, _FLAGS, dir_fd=group)
+            if _is_scarce(self._descriptor):
+                os.close(self._descriptor)
+                self._descriptor = -1
+                raise OSError(errno.EMFILE, "no descriptor to be kept", directory)
         finally:
             os.close(group)
 
@@ -98,8 +109,13 @@ def with_rest(descriptor: int, data: bytes) -> bytes:
     return b"".join(parts)
 
 
+def _is_scarce(descriptor: int) -> bool:
+    """Whether a descriptor, always the lowest that is free, is one of the last."""
+    return descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARED
+
+
 def allow_many_descriptors() -> int:
-    """Raise the soft limit of open files to the hard one and return it: a node of 110 pods needs some 600 descriptors."""
+    """Raise the soft limit of open files to the hard one and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from qosmanager.linux.descriptor import KeptFile, TextOfGroup, allow_many_descriptors
+from qosmanager.linux.descriptor import SPARED, KeptFile, TextOfGroup, allow_many_descriptors
 
 
 def test_a_file_is_read_as_it_is_now(tmp_path):
@@ -34,6 +34,28 @@ def test_one_descriptor_however_often(tmp_path):
     file.close()
     assert len(os.listdir("/proc/self/fd")) == before
     assert file.read() == b"one"
+
+
+@pytest.fixture
+def few():
+    """As many descriptors as are spared, and some."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SPARED, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("few")
+def test_where_descriptors_are_few_none_is_kept_and_every_file_is_read(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    files = []
+    for number in range(2 * SPARED):
+        (tmp_path / str(number)).write_text(str(number))
+        files.append(KeptFile(str(tmp_path), str(number)))
+    assert [file.read() for file in files] == [str(number).encode() for number in range(2 * SPARED)]
+    with pytest.raises(OSError, match="no descriptor"):
+        TextOfGroup(str(tmp_path), "0", tmp_path.stat().st_ino)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_links_are_not_followed(tmp_path):
