@@ -5,8 +5,10 @@ A pipe is waited for, but not for ever: one that nobody writes to would hold who
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import stat
 from pathlib import Path
 
 from qosmanager.documents.problem import DocumentError, Problem
@@ -36,6 +38,18 @@ def read_kept_text(path: Path) -> str:
     return read_text(path)
 
 
+def open_data(path: Path) -> int:
+    """Open a file that may be larger than memory, or a pipe that somebody writes to. OSError, also for a device: it has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _check_data(descriptor)
+        os.set_blocking(descriptor, True)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def read_standard_input() -> str:
     """Return what is piped in, up to its end."""
     try:
@@ -48,17 +62,29 @@ def read_standard_input() -> str:
 
 def _content(descriptor: int) -> bytes:
     data = b""
-    ready = select.poll()  # not select(2), which knows the first 1024 descriptors only
-    ready.register(descriptor, select.POLLIN)
     # One byte more than allowed: the parser then refuses it, and /dev/zero ends.
     while len(data) <= LARGEST:
-        if not ready.poll(_PATIENCE * 1000):
-            raise TimeoutError(f"nothing has come out of it for {_PATIENCE:.0f} s")
+        _await(descriptor)
         part = os.read(descriptor, LARGEST + 1 - len(data))
         if not part:
             break
         data += part
     return data
+
+
+def _check_data(descriptor: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode):
+        _await(descriptor)
+    elif not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "a file or a pipe is needed")
+
+
+def _await(descriptor: int) -> None:
+    ready = select.poll()  # not select(2), which knows the first 1024 descriptors only
+    ready.register(descriptor, select.POLLIN)
+    if not ready.poll(_PATIENCE * 1000):
+        raise TimeoutError(errno.ETIMEDOUT, f"nothing has come out of it for {_PATIENCE:.0f} s")
 
 
 def _refusal(error: OSError | ValueError, source: str) -> DocumentError:

@@ -76,6 +76,20 @@ def parse(text: str, source: str, first_line: int = 1) -> Node:
         raise DocumentError([Problem(source=source, line=line, message=f"cannot be read as YAML or JSON: {printable(why)}")]) from None
 
 
+def foreign(text: str) -> Any:
+    """Return what a file that others define holds (a kubeconfig, kubelet's configuration), as plain values. ValueError says where it is no
+    YAML, and shows nothing of the text: it may hold a secret."""
+    if len(text) > LARGEST:
+        raise ValueError(f"is larger than {LARGEST} bytes")
+    try:
+        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe one
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError(f"is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
+    except (ValueError, RecursionError):
+        raise ValueError("holds a value that is none: a time that never was, or too large a number") from None
+
+
 class _Builder:
     """Builds nodes from parser events; the first thing that is refused ends it, because what follows has lost its meaning."""
 

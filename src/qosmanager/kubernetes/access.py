@@ -16,11 +16,11 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 from msgspec import UNSET, Struct, UnsetType
 
 from qosmanager.documents.files import read_text
 from qosmanager.documents.problem import DocumentError
+from qosmanager.documents.tree import foreign
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HTTPS_PORT = 443
@@ -185,16 +185,13 @@ def _users(config: _Kubeconfig) -> dict[str, _User]:
 
 def _read(path: Path) -> _Kubeconfig:
     try:
-        document = yaml.safe_load(read_text(path))
-        return msgspec.convert(document, _Kubeconfig)
+        return msgspec.convert(foreign(read_text(path)), _Kubeconfig)
     except DocumentError as error:
         raise AccessError(str(error)) from None
-    except yaml.YAMLError as error:
-        # Only the place: the text around it may hold a token.
-        mark = getattr(error, "problem_mark", None)
-        raise AccessError(f"{path}: is not YAML{f' (line {mark.line + 1})' if mark else ''}; a kubeconfig is needed") from None
     except (msgspec.ValidationError, RecursionError) as error:
         raise AccessError(f"{path}: is no kubeconfig: {error}") from None
+    except ValueError as error:
+        raise AccessError(f"{path}: {error}; a kubeconfig is needed") from None
 
 
 def _named(known: dict[str, T], name: str, what: str) -> T:

@@ -8,10 +8,10 @@ import resource
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from qosmanager.doctor.host import Host, Kubelet, Trial
+from qosmanager.documents.tree import foreign
 from qosmanager.linux.cgroup import CONTROLLERS, CgroupRootError, Hierarchies
 from qosmanager.linux.disks import BlockDevices
 from qosmanager.linux.foreign import foreign_agent
@@ -107,10 +107,10 @@ def _eviction(path: Path) -> tuple[dict[str, str], str]:
     """Return kubelet's eviction thresholds by signal, or why they are not known."""
     try:
         raw = read_small_file(path)
-        document: Any = None if raw is None else yaml.safe_load(raw)
+        document: Any = None if raw is None else foreign(raw.decode())
     except OSError as error:
         return {}, f"{path}: {error.strerror}"
-    except yaml.YAMLError:
+    except ValueError:
         return {}, f"{path} is not understood"
     if raw is None:
         return {}, f"{path} is not there"

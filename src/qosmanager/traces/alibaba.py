@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import math
+import os
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -89,7 +90,8 @@ class _Rows:
         return found
 
     def _path(self, table: str) -> Path | None:
-        return next((path for suffix in (".csv", ".csv.gz") if (path := self._folder / f"{table}{suffix}").is_file()), None)
+        paths = (self._folder / f"{table}{suffix}" for suffix in (".csv", ".csv.gz"))
+        return next((path for path in paths if os.path.isfile(path)), None)  # also where there can be no file of such a name
 
     def missing(self) -> list[str]:
         """Return the tables that are not there."""

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
+from qosmanager.documents.files import open_data
 from qosmanager.documents.names import ALLOWED as ALLOWED_NAME
 from qosmanager.documents.names import is_name
 from qosmanager.documents.problem import DocumentError, Problem, printable
@@ -80,7 +81,7 @@ def read(path: Path, cpus: int, memory: int, span: Span) -> Trace:
 @contextmanager
 def _rewindable(path: Path) -> Iterator[TextIO]:
     """Open a file to be gone through twice; what comes through a pipe is put into one first."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with open(open_data(path), encoding="utf-8-sig", newline="") as file:
         if file.seekable():
             yield file
             return

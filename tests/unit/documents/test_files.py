@@ -1,9 +1,10 @@
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
-from qosmanager.documents.files import decode, read_kept_text, read_text
+from qosmanager.documents.files import decode, open_data, read_kept_text, read_text
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.tree import LARGEST
 
@@ -63,3 +64,8 @@ def test_what_is_read_again_and_again_is_no_pipe(tmp_path):
     for name in ("pipe", "link"):
         with pytest.raises(DocumentError, match="a regular file is needed"):
             read_kept_text(tmp_path / name)
+
+
+def test_a_device_is_no_data():
+    with pytest.raises(OSError, match="a file or a pipe is needed"):
+        open_data(Path("/dev/zero"))

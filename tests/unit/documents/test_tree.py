@@ -1,7 +1,7 @@
 import pytest
 
 from qosmanager.documents.problem import DocumentError
-from qosmanager.documents.tree import DEEPEST, LARGEST, Mapping, Scalar, Sequence, parse
+from qosmanager.documents.tree import DEEPEST, LARGEST, Mapping, Scalar, Sequence, foreign, parse
 
 
 def refused(text, **place):
@@ -85,3 +85,19 @@ def test_a_control_character_is_shown_escaped():
 
 def test_lines_count_from_where_an_inner_text_stands():
     assert refused("a: 1\na: 2\n", first_line=11) == "f.yaml:12: the key a was already given in line 11"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("since: 2026-99-99", "a time that never was"),
+        ("count: " + "9" * 5000, "too large a number"),
+        ("[" * 10_000, r"is not YAML \(line 1\)"),
+        ("a: secret\n- b", r"^is not YAML \(line 2\)$"),
+        ("a" * (LARGEST + 1), "is larger than 2097152 bytes"),
+    ],
+)
+def test_what_others_wrote_is_refused_in_words_that_show_nothing_of_it(text, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        foreign(text)
+    assert "secret" not in str(refused.value)

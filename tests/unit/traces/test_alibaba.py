@@ -107,3 +107,8 @@ def test_a_gzip_with_a_flipped_bit_is_refused(trace):
     (trace / "batch_instance.csv.gz").write_bytes(data)
     with pytest.raises(DocumentError, match=r"batch_instance\.csv\.gz: cannot be read"):
         read(trace, wanted())
+
+
+def test_a_name_that_no_folder_can_have_is_said(tmp_path):
+    with pytest.raises(DocumentError, match=r"container_meta"):
+        read(tmp_path / ("x" * 300), wanted())

@@ -97,3 +97,10 @@ def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(DocumentError, match="cannot be read: No such file"):
         read(tmp_path / "none.csv", 8, 1, Span())
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/dev/zero"), os.mkfifo])
+def test_what_has_no_end_or_nobody_writes_to_is_refused(tmp_path, make):
+    make(tmp_path / "usage.csv")
+    with pytest.raises(DocumentError, match=r"cannot be read: (a file or a pipe is needed|nothing has come out of it for 5 s)"):
+        read(tmp_path / "usage.csv", 8, 1, Span())
