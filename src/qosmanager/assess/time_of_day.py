@@ -19,6 +19,9 @@ DAYS = 2  # that a quarter of the day must have been seen
 _NEW = 0.3  # weight of the newest day, once there are more than three
 _ODD = 2.0  # times its level, up or down: what a day can say at most
 _JUDGED = 1 / 16  # weight of the last quarter's error: some four hours
+_MOST_CORES = 1e6  # of one service on one node
+_MOST_DAYS = 1000
+_LAST = 1 << 31  # quarter: some 60,000 years on
 _LEAST = 0.25  # cores: an error of less than this share of it is none
 _OF_DEPLOYMENT = re.compile(r"-[0-9a-f]{6,10}-[a-z0-9]{5}$")
 T = TypeVar("T")
@@ -41,9 +44,11 @@ class Profile(Struct, frozen=True, gc=False):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it can be worked with, wherever it was read: a value for each quarter, and no number below 0."""
-        numbers = (*self.levels, *self.days, self.error or 0.0)
-        return len(self.levels) == len(self.days) == QUARTERS and min(numbers) >= 0
+        """Whether it can be worked with, wherever it was read: a value for each quarter, and none that cannot be."""
+        within = 0 <= min(self.levels, default=0) <= max(self.levels, default=0) <= _MOST_CORES
+        counted = 0 <= min(self.days, default=0) <= max(self.days, default=0) <= _MOST_DAYS
+        judged = 0 <= self.seen <= _LAST and (self.error is None or self.error >= 0)
+        return len(self.levels) == len(self.days) == QUARTERS and within and counted and judged
 
     @property
     def is_trusted(self) -> bool:
@@ -60,7 +65,7 @@ class Profile(Struct, frozen=True, gc=False):
             error = wrong if error is None else error + _JUDGED * (wrong - error)
             cores = min(max(cores, level / _ODD), max(level, _LEAST) * _ODD)
         level += max(_NEW, 1 / (days + 1)) * (cores - level)
-        return Profile(_with(self.levels, place, level), _with(self.days, place, min(days + 1, 1000)), error, quarter)
+        return Profile(_with(self.levels, place, level), _with(self.days, place, min(days + 1, _MOST_DAYS)), error, quarter)
 
 
 @lru_cache(4096)

@@ -108,7 +108,7 @@ class Foresight:
         try:
             kept = self._shelf.load()
             known = {} if kept is None else msgspec.json.decode(kept, type=dict[str, Profile])
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self.problem = f"what was learned for the forecast cannot be read, it begins anew: {error}"
             return
         self._profiles = {service: profile for service, profile in known.items() if profile.is_whole}

@@ -1,3 +1,5 @@
+import json
+
 import msgspec
 import pytest
 
@@ -120,3 +122,31 @@ def test_a_damaged_service_is_left_out_and_the_others_go_on(damage):
     pods = [ls("api", usage=1.0), ls("db", usage=1.0)]
     api, db = foresight.look(3.0 * DAY, MIDNIGHT + 3 * DAY + 9 * 3600, pods)
     assert (api.cores, db.cores) == (3.0, None)
+
+
+WHOLE = {"levels": [1.0] * 96, "days": [3] * 96, "error": 0.1, "seen": 20_000}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"levels": [1e300] * 96},
+        {"days": [10**30] * 96},
+        {"seen": 10**30},
+        {"seen": -1},
+        {"error": -0.1},
+        {"levels": []},
+        {"days": [-1] * 96},
+    ],
+)
+def test_a_service_with_a_number_that_cannot_be_is_damaged_and_the_others_are_kept(damage):
+    shelf = Shelf(json.dumps({"shop/api": WHOLE | damage, "shop/web": WHOLE | {"seen": int(MIDNIGHT // 900)}}).encode())
+    foresight = Foresight(shelf)
+    assert foresight.problem == "of what was learned for the forecast 1 of 2 services are damaged"
+    live(foresight, 0, 3600)
+    assert set(json.loads(shelf.kept)) == {"shop/api", "shop/web"}
+
+
+@pytest.mark.parametrize("kept", [b"[" * 100_000, b'{"a": {"x": ' + b"[" * 100_000, b'{"\xff": {}}', b""])
+def test_what_cannot_be_read_begins_anew(kept):
+    assert "cannot be read, it begins anew" in Foresight(Shelf(kept)).problem
