@@ -67,6 +67,7 @@ class _Kept(Struct, frozen=True, kw_only=True):
     spent: tuple[Spent, ...] = ()
     leaks: tuple[Leak, ...] = ()
     asked: Asked | None = None
+    node: str = ""  # uid of the node; "": not known
     labels: dict[str, str] | None = None  # of the node, as last heard; None: never
 
 
@@ -143,10 +144,15 @@ class AgentMemory:
         """The node's labels as last heard, also by a predecessor; None: never."""
         return self._kept.labels
 
-    def remember_labels(self, labels: dict[str, str]) -> None:
+    def remember_node(self, uid: str, labels: dict[str, str]) -> None:
+        """Take note of the node as it is now. One that was made anew shows no leak, and no person has cleared any."""
         with self._lock:
-            if labels != self._kept.labels:
-                self._keep(replace(self._kept, labels=labels))
+            kept = self._kept
+            is_another = bool(kept.node) and uid != kept.node
+            leaks = tuple(replace(each, shown=False) for each in kept.leaks) if is_another else kept.leaks
+            fresh = replace(kept, node=uid, labels=labels, leaks=leaks)
+            if fresh != kept:
+                self._keep(fresh)
 
     def asked_since(self, text: str | None) -> Asked | None:
         """Return when this text was first seen; None forgets the last one."""

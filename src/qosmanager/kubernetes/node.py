@@ -31,6 +31,7 @@ _REFUSED_FOR = 600.0  # seconds for which a refusal is believed
 
 
 class _Metadata(Struct, rename="camel"):
+    uid: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -44,11 +45,18 @@ class _Node(Struct):
     status: _Status | None = None
 
 
+class Told(Struct, frozen=True):
+    """What the node shows of what was written to it."""
+
+    allocatable: dict[str, Any]
+    has_status: bool
+
+
 class NodeReader:
     """Takes the node as the API tells of it."""
 
     def __init__(self, memory: AgentMemory, pause: NodePause) -> None:
-        self.allocatable: dict[str, Any] | None = None  # as last told; None: the writer has taken it
+        self.told: Told | None = None  # as last told; None: the writer has taken it
         self.pause = pause
         self._memory = memory
 
@@ -59,8 +67,8 @@ class NodeReader:
         annotations = metadata.annotations or {}
         if raw is None:
             return
-        self._memory.remember_labels(metadata.labels or {})
-        self.allocatable = status.allocatable or {}
+        self._memory.remember_node(metadata.uid or "", metadata.labels or {})
+        self.told = Told(status.allocatable or {}, has_status=STATUS in annotations)
         self.pause.take(annotations.get(PAUSE))
         shown = shown_leaks(annotations.get(STATUS))
         for leak in () if shown is None else self._memory.compare_leaks(shown):
@@ -121,9 +129,10 @@ class NodeWriter:
         record = self._record
         if record is None or now < self._not_before:
             return _LOOK
-        allocatable, self._node.allocatable = self._node.allocatable, None
-        if allocatable is not None:
-            self._batch.seen(allocatable)
+        told, self._node.told = self._node.told, None
+        if told is not None:
+            self._batch.seen(told.allocatable)
+            self._status.seen(is_there=told.has_status)
         amounts = self._batch.due(record, now)
         # The batch resources first: they keep pods away from a node in trouble.
         if amounts is not None and self._patch(f"{self._path}/status", amounts.as_status(), Right("patch", "nodes/status")):

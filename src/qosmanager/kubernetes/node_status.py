@@ -21,6 +21,7 @@ from qosmanager.views.status import be_usage
 STATUS = "qosmanager.io/status"
 BETWEEN_WRITES = 60.0  # seconds
 _NUMBERS_OVER = 600.0  # seconds
+_LAST = 253402300799.0  # epoch seconds: the end of the year 9999
 _LARGEST = 1 << 16  # bytes of an annotation that is read
 
 
@@ -81,6 +82,11 @@ class StatusNote:
         """Note that the annotation holds what `due` returned for this record."""
         self._written, self._at = self._status(record).words(), now
 
+    def seen(self, *, is_there: bool) -> None:
+        """Take in whether the node has the annotation: one that was made anew under its name has not."""
+        if not is_there:
+            self._written = None
+
     def last_words(self, wall: float) -> str:
         """Return what stays when the agent ends: whom it remembers."""
         return _text(NodeStatus(agent="stopped", time=shown_time(int(wall)), leaking=self._leaking()))
@@ -116,9 +122,17 @@ def shown_leaks(text: str | None) -> dict[str, Leak] | None:
         return {}
     try:
         shown = msgspec.json.decode(text[:_LARGEST], type=_Shown).leaking
-        return {each.uid: Leak(owner=each.uid, name=each.owner, pod=each.pod, at=moment(each.time), growth=each.growth) for each in shown}
+        return {each.uid: Leak(owner=each.uid, name=each.owner, pod=each.pod, at=_at(each.time), growth=each.growth) for each in shown}
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+
+
+def _at(text: str) -> float:
+    """Return a time that can be written again. Raises ValueError for any other: whoever may change the node writes this."""
+    at = moment(text)
+    if not 0 <= at <= _LAST:
+        raise ValueError(text)
+    return at
 
 
 def _rounded(cores: float | None) -> float | None:

@@ -148,6 +148,19 @@ def test_a_leak_is_in_the_status_until_a_person_takes_it_away(desk):
     assert desk.memory.leaks == ()
 
 
+def test_a_node_that_was_made_anew_has_cleared_nothing_and_is_told_again(desk):
+    desk.memory.remember_leak(LEAK)
+    desk.look(at_level(Level.LOW))
+    desk.read()
+    desk.server.store.delete("nodes", "", NODE)
+    desk.reader.take(None)
+    desk.server.store.create("nodes", node(annotations={}))
+    desk.read()
+    assert desk.memory.leak_of("uid-of-rec") == replace(LEAK, shown=False)
+    desk.look(at_level(Level.LOW), after=60)
+    assert [leak["uid"] for leak in desk.status["leaking"]] == ["uid-of-rec"]
+
+
 def test_a_leak_survives_the_agent_and_its_state_directory(desk):
     desk.memory.remember_leak(LEAK)
     desk.look(at_level(Level.LOW))
@@ -156,7 +169,15 @@ def test_a_leak_survives_the_agent_and_its_state_directory(desk):
     assert successor.leak_of("uid-of-rec") == replace(LEAK, shown=True)
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "3", '{"leaking": 3}', '{"leaking": [{"uid": "x"}]}', "{" * 2000, "\x00"])
+TIMES_THAT_ARE_NONE = [
+    json.dumps({"leaking": [{"owner": "x", "uid": "u", "pod": "p", "growth": 1, "time": time}]})
+    for time in ("1e300", "1e400", "-1e13", "1e12")
+]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "3", '{"leaking": 3}', '{"leaking": [{"uid": "x"}]}', "{" * 2000, "\x00", *TIMES_THAT_ARE_NONE]
+)
 def test_a_status_that_somebody_spoilt_clears_nothing(desk, text):
     desk.memory.remember_leak(LEAK)
     desk.look(at_level(Level.LOW))
@@ -166,6 +187,8 @@ def test_a_status_that_somebody_spoilt_clears_nothing(desk, text):
     desk.server.store.replace("nodes", spoilt)
     desk.read()
     assert [leak.owner for leak in desk.memory.leaks] == ["uid-of-rec"]
+    desk.look(at_level(Level.HIGH), after=60)
+    assert desk.status["level"] == "HIGH"
 
 
 def test_what_be_may_use_is_published_in_millicores_and_bytes(publishing):
