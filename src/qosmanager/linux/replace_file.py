@@ -9,7 +9,8 @@ from pathlib import Path
 def replace_file(path: Path, data: bytes, mode: int) -> None:
     """Write beside the old file, sync, rename over it. OSError when that cannot be done; the old file then stays."""
     temporary = path.with_name(f"{path.name}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    # A pipe of that name would be waited for without O_NONBLOCK.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(temporary, flags, mode)
     try:
         view = memoryview(data)
