@@ -10,7 +10,7 @@ from collections import defaultdict
 from enum import IntEnum
 
 from qosmanager.model.actions import KINDS, Evict, Result
-from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.qos import Mode, Plugin, QoS
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.effects import Effect, amount, effects, foreign, is_conflict, standing, subject
 from qosmanager.views.figures import MIB, iso, short
@@ -35,7 +35,7 @@ def log_lines(record: CycleRecord, previous: CycleRecord | None) -> list[Line]:
     done = effects(record)
     return [
         (Severity.INFO, _cycle(record)),
-        *_actions(done),
+        *_actions([each for each in done if not _is_said(each, previous) and not _is_nobodys(each, record)]),
         *_evictions(done),
         *_unasked(record),
         *_standing(record),
@@ -80,7 +80,24 @@ def _cycle(record: CycleRecord) -> str:
     )
 
 
-def _actions(done: tuple[Effect, ...]) -> list[Line]:
+def _is_said(effect: Effect, previous: CycleRecord | None) -> bool:
+    """Whether the cycle before told of the same trouble: a file that cannot be written is tried again in each cycle."""
+    if previous is None or effect.result not in _TROUBLE:
+        return False
+    trouble = _trouble(effect)
+    return any(
+        (each.kind, subject(each.action), _trouble(each)) == (effect.kind, subject(effect.action), trouble) for each in effects(previous)
+    )
+
+
+def _is_nobodys(effect: Effect, record: CycleRecord) -> bool:
+    """Whether it is a limit of BE where there is neither a BE pod nor a group to write it to."""
+    return (
+        effect.result is Result.UNCHANGED and subject(effect.action) == "BE" and not any(pod.qos is QoS.BE for pod in record.snapshot.pods)
+    )
+
+
+def _actions(done: list[Effect]) -> list[Line]:
     return [
         (
             Severity.WARNING if effect.result in _TROUBLE else Severity.INFO,

@@ -4,7 +4,7 @@ from qosmanager.model.actions import PluginFailure, Result
 from qosmanager.model.qos import Plugin
 from qosmanager.model.state import Watch
 from qosmanager.views.log_lines import Severity, log_lines, pairs
-from records import EVICT_CPU, EVICT_MEMORY, LIMIT, observed, outcome, receipt, record
+from records import API, EVICT_CPU, EVICT_MEMORY, LIMIT, observed, outcome, receipt, record
 
 
 def lines(of, previous=None):
@@ -51,6 +51,24 @@ def test_a_failed_write_is_a_warning():
     severity, line = log_lines(record(actions=(LIMIT,), receipts=(receipt(0, Result.FAILED),)), None)[1]
     assert severity is Severity.WARNING
     assert "result=failed" in line
+
+
+def test_a_write_that_fails_in_each_cycle_is_told_once_and_again_with_another_reason():
+    first = record(actions=(LIMIT,), receipts=(receipt(0, Result.FAILED, detail="Read-only file system"),))
+    again = record(number=2, actions=(LIMIT,), receipts=first.receipts)
+    assert len(lines(first)) == 2
+    assert len(lines(again, first)) == 1
+    other = record(number=3, actions=(LIMIT,), receipts=(receipt(0, Result.FAILED, detail="Permission denied"),))
+    assert "Permission denied" in lines(other, again)[1]
+    done = record(number=4, actions=(LIMIT,), receipts=(receipt(0, Result.APPLIED),))
+    assert len(lines(done, other)) == 2
+    assert len(lines(first, done)) == 2
+
+
+def test_a_limit_that_is_written_nowhere_for_nobody_is_not_told():
+    alone = record(actions=(LIMIT,), receipts=(receipt(0, Result.UNCHANGED, detail="no file has to change"),))
+    assert len(lines(alone)) == 2
+    assert len(lines(replace(alone, snapshot=replace(alone.snapshot, pods=(API,))))) == 1
 
 
 def test_what_no_action_asked_for_is_told_too():
