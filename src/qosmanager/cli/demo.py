@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.options import Seconds
 
-_SECONDS = click.FloatRange(20, 3600)
+_SECONDS = Seconds(20, 3600)
 
 
 @click.command(

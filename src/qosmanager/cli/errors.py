@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import sys
 from typing import Any
 
 import click
@@ -28,6 +30,8 @@ class Commands(click.Group):
     command quietly (click does that)."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a file's name, or a terminal, may know other characters; as standard error
         try:
             return super().invoke(ctx)
         except DocumentError as error:

@@ -50,6 +50,14 @@ class Duration(click.ParamType[float]):
         return self.fail(f"{value!r} is not allowed; {self._rule.allowed()}{hint}", param, ctx)
 
 
+class Seconds(click.FloatRange):
+    """A number of seconds within bounds; NaN is within none, whatever it is compared with."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        return found if found == found else self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)  # noqa: PLR0124 - NaN
+
+
 class NodeLabels(click.ParamType[dict[str, str]]):
     """Labels of a node: KEY=VALUE, several with commas between them."""
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.live import Live
 
 from qosmanager.cli.console import console
-from qosmanager.cli.options import output_option, state_dir_option, url_option
+from qosmanager.cli.options import Seconds, output_option, state_dir_option, url_option
 from qosmanager.cli.reach import agent_at, answering
 from qosmanager.cli.screen import ASKED_DECISIONS, Moment, Room, screen
 from qosmanager.http.client import AgentClient, NoAnswerError
@@ -64,7 +64,7 @@ Examples:
   qosmanager top --interval 0.5
   qosmanager top --once > moment.txt"""
 )
-@click.option("--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, metavar="SECONDS", help="Time between looks.")
+@click.option("--interval", type=Seconds(0.1, 60), default=1.0, show_default=True, metavar="SECONDS", help="Time between looks.")
 @click.option("--once", is_flag=True, help="One screen, then stop; so it is anyway where there is no terminal.")
 @url_option
 @state_dir_option

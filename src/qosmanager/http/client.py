@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import time
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from qosmanager.documents.problem import printable
 from qosmanager.http.answers import DecisionList, ErrorAnswer, Reading
 from qosmanager.views.decisions import Entry
 from qosmanager.views.status import Status
 
 DEFAULT_URL = "http://127.0.0.1:9316"
-_TIMEOUT = 5.0  # seconds
+_TIMEOUT = 5.0  # seconds of silence
+_PATIENCE = 20.0  # seconds for a whole answer
+_LARGEST = 16 << 20  # bytes of one
 
 T = TypeVar("T")
 
@@ -59,7 +63,7 @@ class AgentClient:
             raise NoAnswerError(f"{self.url}{path} answers {code}: {_error(body)}; is that a qosmanager?")
         try:
             return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NoAnswerError(f"{self.url}{path} answers something else than this version expects: {error}") from None
 
     def _get(self, path: str) -> tuple[int, bytes]:
@@ -68,10 +72,23 @@ class AgentClient:
             try:
                 connection.request("GET", self._below + path)
                 answer = connection.getresponse()
-                return answer.status, answer.read()
+                return answer.status, _body(answer)
             except (OSError, http.client.HTTPException) as error:
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 raise NoAnswerError(f"no agent answers at {self.url}: {why[:1].lower()}{why[1:]}") from None
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """Return what is answered. OSError where that has no end."""
+    parts: list[bytes] = []
+    size = 0
+    until = time.monotonic() + _PATIENCE
+    while part := answer.read1(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST or time.monotonic() > until:
+            raise OSError("the answer does not end; is that a qosmanager?")
+    return b"".join(parts)
 
 
 def _parts(url: str) -> tuple[str, int | None, str]:
@@ -89,6 +106,6 @@ def _parts(url: str) -> tuple[str, int | None, str]:
 def _error(body: bytes) -> str:
     """Return what an answer says is wrong, on one line."""
     try:
-        return msgspec.json.decode(body, type=ErrorAnswer).error[:200]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return printable(msgspec.json.decode(body, type=ErrorAnswer).error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "no reason given"

@@ -142,7 +142,7 @@ class AuditLog:
 
 def numbered(path: Path, number: int) -> Path:
     """Return the name of an older file; 1 is the newest of them."""
-    return path.with_name(f"{path.name}.{number}")
+    return Path(f"{path}.{number}")
 
 
 def lines_of(path: Path) -> Iterator[bytes]:

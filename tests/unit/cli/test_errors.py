@@ -1,5 +1,6 @@
 """An output that takes no more ends a command with one line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,3 +20,24 @@ def test_full_disk_behind_standard_output_is_said_in_one_line(arguments):
         ended = _run(*arguments, stdout=full)
     assert ended.returncode == 1
     assert ended.stderr == "qosmanager: the output cannot be written: No space left on device\n"
+
+
+def test_a_name_that_is_no_text_is_shown_all_the_same(tmp_path):
+    nowhere = os.fsencode(tmp_path) + b"/\xff"
+    command = [sys.executable, "-m", "qosmanager", "restore", "--state-dir", nowhere]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout == b"nothing to restore: there is no " + os.fsencode(tmp_path) + b"/\\udcff\n"
+
+
+@pytest.mark.parametrize("arguments", [("demo", "--recorded", "--duration", "nan"), ("top", "--once", "--interval", "nan")])
+def test_no_number_is_within_no_bounds(arguments):
+    ended = _run(*arguments, stdout=subprocess.PIPE)
+    assert ended.returncode == 2
+    assert "'nan' is not in the range" in ended.stderr
+
+
+def test_a_log_without_a_name_is_said_in_one_line():
+    ended = _run("explain", "--audit-log", "", stdout=subprocess.PIPE)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "qosmanager: .: is not a regular file; --audit-log says where the agent keeps it\n"

@@ -1,5 +1,6 @@
 import socket
-from contextlib import closing
+import threading
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
@@ -53,3 +54,39 @@ def test_somebody_else_there_is_said():
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(BadUrlError, match="http://HOST:PORT"):
         AgentClient(url)
+
+
+@contextmanager
+def somebody_else(first, again=b""):
+    """Who answers one client so, and goes on with `again` until that one leaves."""
+
+    def serve():
+        client, _ = listening.accept()
+        with client, suppress(OSError):
+            client.recv(4096)
+            client.sendall(first)
+            while again:
+                client.sendall(again)
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "said"),
+    [
+        pytest.param(OK, b" " * (1 << 20), "the answer does not end", id="without an end"),
+        pytest.param(OK + b'{"a": ' + b"[" * 100_000, b"", "answers something else than this version expects", id="nested"),
+        pytest.param(b"HTTP/1.1 404 No\r\n\r\n" + b"[" * 100_000, b"", "answers 404: no reason given", id="nested error"),
+        pytest.param(b"HTTP/1.1 404 No\r\n\r\n" + b'{"error": "\\u001b[2J"}', b"", r"answers 404: \\x1b\[2J;", id="orders to a terminal"),
+    ],
+)
+def test_an_answer_that_is_none_of_an_agent_is_one_line(first, again, said):
+    with somebody_else(first, again) as url, pytest.raises(NoAnswerError, match=said):
+        AgentClient(url).status()
