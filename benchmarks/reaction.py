@@ -5,10 +5,10 @@
 
 A real `qosmanager run` over one group as its node, isolation off: batch has the same weight as the service and takes what it may. The
 service gets an open loop of requests (Poisson, 2 ms of work each) for 40 percent of the node, in surges for 70. Surges begin at moments
-spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms. Prints a Markdown
-table: to the quota that has fallen by half of what the surge needs, and to the one that has by four fifths; and what the cycles before
-their turn have cost. `--surges 1 --rounds N` begins each surge with a fresh agent, for which no fall is recent. Needs root and writable
-cgroups.
+spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms, for 3 s. Prints a
+Markdown table: to the first lower quota, to half of the way down to the lowest one of these seconds, and to four fifths of it; from which
+quota to which it went; and what the cycles before their turn have cost. A surge in which no quota fell by a twentieth of the CPUs counts as
+unanswered (inf). `--surges 1 --rounds N` begins each surge with a fresh agent, for which no fall is recent. Needs root and cgroup v1.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests"), str(Path(__file__).with_name("slo"))]
 
-from real_groups import RealGroups, obstacle
+from aside import Aside  # noqa: E402
+
+from real_groups import RealGroups, obstacle  # noqa: E402 - found by the path above
 
 # One worker: the share of a CPU that it is asked for stands first in the shared file; at its place it writes when the first request after
 # a change was due (CLOCK_MONOTONIC).
@@ -61,7 +64,8 @@ while True:
 """
 LOOK = 0.002
 SETTLES = 6.0  # seconds between two surges
-GIVES_UP = 5.0  # seconds without an answer
+LASTS = 3.0  # seconds of a surge
+LEAST = 0.05  # of the CPUs: a smaller fall is no answer to a surge
 
 
 class Node:
@@ -71,6 +75,7 @@ class Node:
         """`calm` and `surge`: what the service is asked for, as shares of the node."""
         self.calm, self.surge = calm, surge
         self.groups = RealGroups()
+        self.aside = Aside(self.groups)
         for name in ("api", "be", "be/job"):
             self.groups.add(name)
         self.cpus = len(os.sched_getaffinity(0))
@@ -98,31 +103,41 @@ class Node:
 
     def remove(self) -> None:
         self.groups.remove()
+        self.aside.close()
 
 
-def surge(node: Node, phase: float) -> tuple[float, float]:
-    """One surge, begun at a phase of the cycle; return the seconds from its first request to half of the fall, and to all of it."""
-    takes, room = (node.surge - node.calm) * node.cpus, (1 - node.surge) * node.cpus
-    deadline = time.monotonic() + 60
+@dataclass(frozen=True)
+class Answer:
+    """Seconds from the first request of a surge to the first lower quota, to half of the whole fall and to four fifths of it; cores before
+    and at the lowest."""
+
+    first: float
+    half: float
+    most: float
+    before: float
+    lowest: float
+
+
+def surge(node: Node, phase: float) -> Answer:
+    """One surge, begun at a phase of the cycle, and what the kernel was told in it."""
     time.sleep(SETTLES + phase)
-    while (before := node.limit()) < room + takes / 4:
-        if time.monotonic() > deadline:
-            raise SystemExit(f"BE does not get its CPUs back: {before:.2f} cores, no more than a surge leaves it; is the machine busy?")
-        time.sleep(1.0)
-    since = time.monotonic()
+    before, since = node.limit(), time.monotonic()
     node.ask(node.surge)
-    half = whole = math.inf
-    while math.isinf(whole) and time.monotonic() - since < GIVES_UP:
-        now, seconds = node.limit(), time.monotonic() - since
-        if now <= before - (before - room) / 2:
-            half = min(half, seconds)
-        # What arrives in a tenth of a second varies by a tenth: the last part of the fall is chance.
-        if now <= before - 0.8 * (before - room):
-            whole = seconds
+    seen: list[tuple[float, float]] = []
+    while (seconds := time.monotonic() - since) < LASTS:
+        seen.append((seconds, node.limit()))
         time.sleep(LOOK)
     late = (node.first_request(since) or since) - since
     node.ask(node.calm)
-    return min(half, whole) - late, whole - late
+    lowest = min(cores for _, cores in seen)
+
+    def until(part: float) -> float:
+        """What arrives in a tenth of a second varies by a tenth: the last part of the fall is chance."""
+        if before - lowest < LEAST * node.cpus:
+            return math.inf
+        return next(seconds for seconds, cores in seen if cores <= before - part * (before - lowest)) - late
+
+    return Answer(until(1e-6), until(0.5), until(0.8), before, lowest)
 
 
 @contextmanager
@@ -173,15 +188,24 @@ class Found:
     """What one way of running has come to."""
 
     def __init__(self) -> None:
-        self.half: list[float] = []
-        self.room: list[float] = []
+        self.answers: list[Answer] = []
         self.early = self.reads = 0
         self.spent = 0.0
 
-    def row(self, name: str, seconds: list[float]) -> str:
-        ordered = sorted(seconds)  # what was not answered is infinite
-        p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
-        return f"| {name} | {len(seconds)} | {ordered[0]:.3f} | {statistics.median(ordered):.3f} | {p99:.3f} | {ordered[-1]:.3f} |"
+    def rows(self, way: str) -> Iterator[str]:
+        for name, seconds in (
+            ("the first lower quota in the kernel", [each.first for each in self.answers]),
+            ("half of the fall", [each.half for each in self.answers]),
+            ("four fifths of it", [each.most for each in self.answers]),
+        ):
+            ordered = sorted(seconds)  # what was not answered is infinite
+            p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
+            figures = (ordered[0], statistics.median(ordered), p99, ordered[-1])
+            yield f"| {name}, {way} | {len(ordered)} | {' | '.join(f'{each:.3f}' for each in figures)} |"
+
+    def levels(self) -> str:
+        before, lowest = ([getattr(each, name) for each in self.answers] for name in ("before", "lowest"))
+        return f"BE's quota went from {statistics.median(before):.2f} cores to {statistics.median(lowest):.2f} (medians)"
 
 
 def measure(arguments: argparse.Namespace, directory: str) -> dict[bool, Found]:
@@ -194,9 +218,7 @@ def measure(arguments: argparse.Namespace, directory: str) -> dict[bool, Found]:
                 with agent(node, directory, fast, arguments.strategy) as url:
                     time.sleep(SETTLES)
                     for number in range(arguments.surges):
-                        half, room = surge(node, (number + turn / arguments.rounds) / arguments.surges)
-                        found[fast].half.append(half)
-                        found[fast].room.append(room)
+                        found[fast].answers.append(surge(node, (number + turn / arguments.rounds) / arguments.surges))
                     use = fast_path(url)
                     found[fast].early += int(use["cycles"])
                     found[fast].reads += int(use["reads"])
@@ -223,9 +245,9 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- |")
     for fast, found in measured.items():
         way = "with the fast path" if fast else "without"
-        print(found.row(f"half of the fall in the kernel, {way}", found.half))
-        print(found.row(f"four fifths of it, {way}", found.room))
+        print("\n".join(found.rows(way)))
     for fast, found in measured.items():
+        print(f"\n{'with the fast path' if fast else 'without'}: {found.levels()}")
         if fast:
             print(f"\n{found.early} cycles before their turn, {found.reads} reads of stall files, {found.spent:.2f} s of CPU for both")
 

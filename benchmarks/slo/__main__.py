@@ -1,12 +1,12 @@
 """Does the agent hold the objective, against the best fixed setting of the kernel? Real cgroups, real load, interleaved pairs.
 
-    python benchmarks/slo --pairs 10                      all situations (some two hours)
+    python benchmarks/slo --pairs 10                      all situations (some 55 minutes)
     python benchmarks/slo --situation "own limit" --pairs 3
 
-Each pair runs every treatment of a situation once, in an order drawn anew. A run in which others used more than 0.1 cores is made again,
-three times at most, then dropped with its pair. A request is a fixed CPU time, and batch is judged by its CPU time: the speed of a shared
-host changes by half within minutes. Results go to a JSON file as they come (--out); --report only prints the tables of such a file and
-draws the picture beside it. Needs root and cgroup v1 controllers.
+Each pair runs `slo` and the fixed settings that come closest to it once, in an order drawn anew; the other treatments join the first pairs
+(--beside). A run in which others used more than 0.1 cores is made again, three times at most, then dropped. A request is a fixed CPU time,
+and batch is judged by its CPU time: the speed of a shared host changes by half within minutes. Results go to a JSON file as they come
+(--out); --report only prints the tables of such a file and draws the picture beside it. Needs root and cgroup v1 controllers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__file__).resolve().parent)]
@@ -30,6 +31,7 @@ from situations import SITUATIONS, Situation, Treatment  # noqa: E402
 from real_groups import obstacle  # noqa: E402 - found by the path above
 
 AGAIN = 3
+ENOUGH = 3  # pairs
 
 
 def measure(situations: list[Situation], arguments: argparse.Namespace) -> None:
@@ -38,13 +40,21 @@ def measure(situations: list[Situation], arguments: argparse.Namespace) -> None:
     over = time.monotonic() + arguments.minutes * 60
     for pair in range(arguments.first, arguments.first + arguments.pairs):
         for situation in situations:
-            treatments = [each for each in situation.treatments if arguments.treatment is None or each.name in arguments.treatment]
+            treatments = of_pair(situation, pair, arguments)
             chance.shuffle(treatments)
             rows = [undisturbed(situation, treatment, pair, arguments.warm_up) for treatment in treatments]
             with arguments.out.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
             if time.monotonic() > over:
                 return
+
+
+def of_pair(situation: Situation, pair: int, arguments: argparse.Namespace) -> list[Treatment]:
+    """What runs in a pair of a situation."""
+    if pair >= situation.pairs:
+        return []
+    found = situation.rivals + (situation.beside if pair < arguments.beside else ())
+    return [each for each in found if arguments.treatment is None or each.name in arguments.treatment]
 
 
 def undisturbed(situation: Situation, treatment: Treatment, pair: int, warm_up: float) -> dict:
@@ -77,43 +87,45 @@ def report(out: Path) -> None:
 
 
 def table(rows: list[dict]) -> str:
-    """Markdown: each treatment, and `slo` against it. Pairs in which any run was disturbed are left out."""
-    spoilt = {row["pair"] for row in rows if row["disturbed"]}
-    whole: dict[str, list[dict]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row["pair"]):
-        if row["pair"] not in spoilt:
-            whole[row["treatment"]].append(row)
-    count = min((len(each) for each in whole.values()), default=0)
-    if not count:
-        return f"no pair without a disturbed run ({len(spoilt)} left out)"
-    runs = {
-        name: Runs(
-            [row["p99"] for row in each[:count]], [row["be_cores"] for row in each[:count]], sum(row["oom_kills"] for row in each[:count])
-        )
-        for name, each in whole.items()
-    }
+    """Markdown: each treatment, and `slo` against it in the pairs that have both. Disturbed runs are left out."""
+    runs: dict[str, dict[int, dict]] = defaultdict(dict)
+    for row in rows:
+        if not row["disturbed"]:
+            runs[row["treatment"]][row["pair"]] = row
+    left_out = sum(row["disturbed"] for row in rows)
     objective = objective_of(rows[0]["situation"])
     lines = [
-        f"{count} pairs, {len(spoilt)} left out as disturbed; objective {objective:.0f} ms",
+        f"objective {objective:.0f} ms; {left_out} runs left out as disturbed",
         "",
-        "| treatment | LS p99 ms (min to max) | BE cores | OOM kills | `slo`: p99 ratio | `slo`: BE ratio | `slo` better |",
-        f"|{' --- |' * 7}",
+        "| treatment | runs | LS p99 ms (min to max) | BE cores | OOM kills | `slo`: p99 ratio | `slo`: BE ratio | `slo` better |",
+        f"|{' --- |' * 8}",
     ]
     for name, each in sorted(runs.items(), key=lambda item: _order(item[0])):
+        all_of_it = runs_of(each.values())
         cells = [
             name,
-            f"{statistics.median(each.p99):.1f} ({min(each.p99):.1f} to {max(each.p99):.1f})",
-            f"{statistics.median(each.work):.2f}",
-            str(each.kills),
+            str(len(each)),
+            f"{statistics.median(all_of_it.p99):.1f} ({min(all_of_it.p99):.1f} to {max(all_of_it.p99):.1f})",
+            f"{statistics.median(all_of_it.work):.2f}",
+            str(all_of_it.kills),
         ]
-        if name in ("slo", "alone") or "slo" not in runs:
-            cells += ["", "", ""]
-        else:
-            judged = verdict(runs["slo"], each, objective)
-            answer = {True: "yes", False: "no", None: "not clear"}[judged.better]
-            cells += [str(judged.p99), str(judged.work), f"{answer} ({judged.why})"]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(cells + against(runs.get('slo', {}), each, objective))} |")
     return "\n".join(lines)
+
+
+def against(mine: dict[int, dict], other: dict[int, dict], objective: float) -> list[str]:
+    """`slo` beside another treatment, in the pairs that have both; nothing where there are fewer than three."""
+    both = sorted(mine.keys() & other.keys())
+    if mine is other or len(both) < ENOUGH or not other[both[0]]["be_cores"]:
+        return [""] * 3
+    judged = verdict(runs_of(mine[pair] for pair in both), runs_of(other[pair] for pair in both), objective)
+    answer = {True: "yes", False: "no", None: "not clear"}[judged.better]
+    return [str(judged.p99), str(judged.work), f"{answer} ({judged.why})"]
+
+
+def runs_of(rows: Iterable[dict]) -> Runs:
+    kept = list(rows)
+    return Runs([row["p99"] for row in kept], [row["be_cores"] for row in kept], sum(row["oom_kills"] for row in kept))
 
 
 def objective_of(name: str) -> float:
@@ -133,7 +145,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="number of the first pair, when measured in parts")
     parser.add_argument("--minutes", type=float, default=300.0, help="begin no other situation after so long")
-    parser.add_argument("--warm-up", type=float, default=3.0, help="seconds at the first load before it is measured")
+    parser.add_argument(
+        "--beside", type=int, default=3, help="pairs in which all treatments of a situation run, not only those that are compared"
+    )
+    parser.add_argument("--warm-up", type=float, default=2.0, help="seconds at the first load before it is measured")
     parser.add_argument("--situation", action="append", choices=[each.name for each in SITUATIONS])
     parser.add_argument("--treatment", action="append", help="only these, by name")
     parser.add_argument("--out", type=Path, default=Path("build/slo.jsonl"))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import yaml
+from aside import Aside
 from load import Histogram, Latencies
 
 from real_groups import RealGroups
@@ -29,7 +30,6 @@ BATCH = "be/job"
 GROWING = "be/grow"
 GROW_STEP, GROW_EVERY = 12 << 20, 0.1
 PATIENCE = 2.0
-LARGEST_SHARES = "262144"
 
 
 @dataclass
@@ -53,25 +53,6 @@ class Result:
 
     def plain(self) -> dict:
         return asdict(self)
-
-
-class Aside:
-    """The measuring process and the agent stand in a group of their own beside the node's, both with the largest weight that there is: what
-    else runs on the machine takes little from either, and a node that is full does not starve the agent."""
-
-    def __init__(self, groups: RealGroups) -> None:
-        self._directory = Path(groups.kernel.directory("cpu", f"{groups.top}-aside"))
-        self._directory.mkdir()
-        for directory in (self._directory, Path(groups.kernel.directory("cpu", groups.top))):
-            (directory / "cpu.shares").write_text(LARGEST_SHARES)
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        home = next(line.split(":", 2)[2] for line in lines if "cpu" in line.split(":", 2)[1].split(","))
-        self._home = Path(groups.kernel.directory("cpu", home.strip("/"))) / "cgroup.procs"
-        (self._directory / "cgroup.procs").write_text(str(os.getpid()))
-
-    def close(self) -> None:
-        self._home.write_text(str(os.getpid()))
-        self._directory.rmdir()
 
 
 class Node:

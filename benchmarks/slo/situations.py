@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CALM, SURGE = 0.4, 0.7
-SECONDS = 8.0
+SECONDS = 6.0
+LONG = 20.0
 MIB = 1 << 20
 
 
@@ -53,76 +54,99 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Situation:
-    """One comparison. `seconds` are measured, after a warm-up at each plan's first share."""
+    """One comparison. `seconds` are measured, after a warm-up at each plan's first share; `pairs`: no more of them are worth their time."""
 
     name: str
     about: str
     services: tuple[Service, ...]
-    treatments: tuple[Treatment, ...]
+    rivals: tuple[Treatment, ...]  # fixed settings, and `slo`: run in every pair
+    beside: tuple[Treatment, ...] = ()  # run in the first pairs, to be seen beside them
     growing: bool = False  # a BE process takes memory until none is left
     memory: int | None = None  # bytes of the node
     seconds: float = SECONDS
+    pairs: int = 100
+
+    @property
+    def treatments(self) -> tuple[Treatment, ...]:
+        return self.rivals + self.beside
 
 
-def agents(isolation: dict) -> tuple[Treatment, ...]:
-    """The three strategies; `slo` with all that isolation may do there, which is how it is recommended."""
-    plain = {"isolation": {"cpu": isolation["cpu"]}}
-    return (
-        Treatment("pressure", agent={"cpuSuppress": {"strategy": "pressure"}, **plain}),
-        Treatment("usage", agent={"cpuSuppress": {"strategy": "usage"}, **plain}),
-        Treatment("slo", agent={"cpuSuppress": {"strategy": "slo"}, "isolation": isolation}),
-    )
+def slo(cpu: str) -> Treatment:
+    """Strategy `slo` with all that isolation may do there, which is how it is recommended."""
+    isolation = {"cpu": cpu, "services": cpu, "memory": "auto", "io": "auto"}
+    return Treatment("slo", agent={"cpuSuppress": {"strategy": "slo"}, "isolation": isolation})
+
+
+def others(cpu: str) -> tuple[Treatment, ...]:
+    """The other strategies."""
+    return tuple(Treatment(name, agent={"cpuSuppress": {"strategy": name}, "isolation": {"cpu": cpu}}) for name in ("pressure", "usage"))
 
 
 def surging(high: float = SURGE, low: float = CALM) -> tuple[tuple[float, float], ...]:
     """Calm, a surge, calm again."""
-    return ((0, low), (2, high), (5, low), (SECONDS, 0))
+    return ((0, low), (1.5, high), (4, low), (SECONDS, 0))
+
+
+def surging_seldom(high: float = SURGE, low: float = CALM) -> tuple[tuple[float, float], ...]:
+    """More calm before the surge than it lasts."""
+    return ((0, low), (12, high), (16, low), (LONG, 0))
 
 
 ALONE = Treatment("alone", batch=False, by_itself=True)
 UNMANAGED = Treatment("unmanaged")
 WEIGHT = Treatment("smallest weight", weight=True)
 IDLE = Treatment("idle", idle=True)
-QUOTAS = tuple(Treatment(f"quota {share:g}", quota=share) for share in (0.15, 0.3, 0.45))
-AGENTS = agents({"cpu": "auto", "services": "auto", "memory": "auto", "io": "auto"})
-AGENTS_ONLY = agents({"cpu": "off", "services": "off", "memory": "auto", "io": "auto"})
+LOW, MIDDLE = (Treatment(f"quota {share:g}", quota=share) for share in (0.15, 0.3))
+SLO, SLO_ALONE = slo("auto"), slo("off")  # with the kernel's weights, and without them
+BESIDE = (ALONE, UNMANAGED, *others("auto"))
+BESIDE_ALONE = (ALONE, UNMANAGED, *others("off"))
 
 SITUATIONS = (
     Situation(
         "contention, queue",
         "weights work: a service of 2 ms requests at 40 percent of the node, surging to 70",
         (Service("api", surging()),),
-        (ALONE, UNMANAGED, WEIGHT, IDLE, QUOTAS[1], *AGENTS),
+        (WEIGHT, SLO),
+        (*BESIDE, IDLE, MIDDLE),
     ),
     Situation(
         "contention, periodic",
         "weights work: a service that works every 5 ms, 40 percent of the node, surging to 70",
         (Service("api", surging(), shape="periodic", work=0.005, slo=0.015),),
-        (ALONE, UNMANAGED, WEIGHT, IDLE, QUOTAS[1], *AGENTS),
+        (WEIGHT, SLO),
+        (*BESIDE, IDLE, MIDDLE),
     ),
     Situation(
         "own limit",
         "the service surges to 70 percent of the node and its own limit is 55",
         (Service("api", surging(), limit=0.55),),
-        (ALONE, WEIGHT, IDLE, Treatment("idle, kernel burst", idle=True, burst=True), *AGENTS),
+        (Treatment("idle, kernel burst", idle=True, burst=True), SLO),
+        (*BESIDE, WEIGHT),
+        pairs=8,
     ),
     Situation(
         "no weights",
-        "BE stands beside the service with an equal weight that may not be changed",
-        (Service("api", surging()),),
-        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+        "BE stands beside the service with an equal weight that may not be changed; a surge of 4 s after 12 s of calm",
+        (Service("api", surging_seldom()),),
+        (LOW, MIDDLE, SLO_ALONE),
+        BESIDE_ALONE,
+        seconds=LONG,
     ),
     Situation(
         "requests taken",
         "the same, and the services' requests take the whole node",
-        (Service("api", surging(), request=1.0),),
-        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+        (Service("api", surging_seldom(), request=1.0),),
+        (LOW, MIDDLE, SLO_ALONE),
+        (ALONE, UNMANAGED, *others("off")),
+        seconds=LONG,
+        pairs=4,
     ),
     Situation(
         "surge beyond the node",
         "an equal weight that may not be changed; the service surges to 105 percent of the node",
         (Service("api", surging(1.05)),),
-        (ALONE, UNMANAGED, *QUOTAS, *AGENTS_ONLY),
+        (LOW, SLO_ALONE),
+        (*BESIDE_ALONE, MIDDLE),
     ),
     Situation(
         "several services",
@@ -131,15 +155,18 @@ SITUATIONS = (
             Service("api", surging(0.6, 0.3), request=0.8),
             Service("other", ((0, 1.0), (SECONDS, 0)), shape="periodic", work=0.02, request=0.2, slo=None),
         ),
-        (ALONE, WEIGHT, IDLE, *AGENTS),
+        (WEIGHT, SLO),
+        (*BESIDE, IDLE),
     ),
     Situation(
         "memory",
         "a node of 1 GiB; a BE process takes 120 MB a second until none is left",
         (Service("api", ((0, CALM), (12, 0)), resident=100 * MIB),),
-        (ALONE, UNMANAGED, WEIGHT, Treatment("weight, memory 0.5", weight=True, memory=0.5), *AGENTS),
+        (Treatment("weight, memory 0.5", weight=True, memory=0.5), SLO),
+        (WEIGHT, *BESIDE),
         growing=True,
         memory=1 << 30,
         seconds=12.0,
+        pairs=6,
     ),
 )
