@@ -33,9 +33,16 @@ def read_text(path: Path) -> str:
 
 def read_kept_text(path: Path) -> str:
     """Return the text of a file that is read again and again; a pipe, which is read once, is refused."""
-    if path.is_fifo():
+    if _is_pipe(path):
         raise _refusal(OSError("it is a pipe, and is to be read again whenever it changes; a regular file is needed"), str(path))
     return read_text(path)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False  # whatever it is, reading it says why it cannot be read
 
 
 def open_data(path: Path) -> int:

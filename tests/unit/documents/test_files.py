@@ -66,6 +66,12 @@ def test_what_is_read_again_and_again_is_no_pipe(tmp_path):
             read_kept_text(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_what_is_read_again_and_again_has_a_name_that_a_file_can_have(tmp_path, name):
+    with pytest.raises(DocumentError, match="cannot be read: (file name too long|embedded null byte)"):
+        read_kept_text(tmp_path / name)
+
+
 def test_a_device_is_no_data():
     with pytest.raises(OSError, match="a file or a pipe is needed"):
         open_data(Path("/dev/zero"))
