@@ -68,7 +68,7 @@ def test_what_is_read_again_and_again_is_no_pipe(tmp_path):
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_what_is_read_again_and_again_has_a_name_that_a_file_can_have(tmp_path, name):
-    with pytest.raises(DocumentError, match="cannot be read: (file name too long|embedded null byte)"):
+    with pytest.raises(DocumentError, match=r"cannot be read: (file name too long|embedded null byte)"):
         read_kept_text(tmp_path / name)
 
 
