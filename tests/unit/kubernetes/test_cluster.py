@@ -106,6 +106,7 @@ def test_kubelet_is_asked_every_ten_seconds_while_it_is_wanted(clock):
     ("answer", "said"),
     [
         (ApiUnreachable("no route"), "no route"),
+        (Answer(401, {}, b"Unauthorized"), "not accepted; kubelet asks the API server whether a token is"),
         (Answer(403, {}, b""), "kubelet: get on nodes/proxy, or nodes/pods"),
         (Answer(200, {"content-type": "text/html"}, b"<html>"), "text/html instead of a list of pods"),
         (Answer(200, {}, b'{"kind": "PodList", "items": null}'), "not believed yet"),
