@@ -16,6 +16,7 @@ from qosmanager.demo.bounded import end_after, end_with_parent
 MIB = 1024 * 1024
 _HELD = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE  # really held at once, not only when it is written
 _STEP = 0.1  # seconds between two steps of growth
+_LARGEST_STEP = 0.5  # seconds of growth in one step at the most
 
 
 def crunch() -> None:
@@ -29,12 +30,12 @@ def crunch() -> None:
 def grow(rate: float) -> None:
     """Hold `rate` MiB more each second, for ever; the group's memory limit bounds it."""
     held = []
-    started = time.monotonic()
-    size = 0.0
+    last = time.monotonic()
     while True:
-        due = (time.monotonic() - started) * rate
-        chunk = int((due - size) * MIB)
-        size = due
+        now = time.monotonic()
+        # Who did not get to run for some seconds does not take all of it at once: the kernel would refuse what is more than it has.
+        chunk = int(min(now - last, _LARGEST_STEP) * rate * MIB)
+        last = now
         if chunk > 0:
             held.append(mmap.mmap(-1, chunk, flags=_HELD))
         time.sleep(_STEP)
