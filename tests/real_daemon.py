@@ -6,12 +6,15 @@ Its node is one group of the test's own, in it an LS pod `api` and a BE pod for 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
+from qosmanager.cli.main import main
 from waiting import PATIENCE, SLOWNESS, wait
 
 # Ten cycles a second, but not where they would take the whole of an emulated machine.
@@ -41,17 +44,17 @@ class Daemon:
             f'- {{name: job, qos: BE, cgroup: "{top}/be/*", priority: 3000}}\n'
         )
         self._offset = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "qosmanager", "run"),
-                    *("--config", str(self.config), "--workloads", str(self.workloads), "--node-cgroup", top),
-                    *("--state-dir", str(directory / "state"), "--listen", "127.0.0.1:0", "--on-stop", on_stop),
-                    *more,
-                ],
-                stdout=output,
-                stderr=output,
+        self.process = self._begun(
+            (
+                *("run", "--config", str(self.config), "--workloads", str(self.workloads), "--node-cgroup", top),
+                *("--state-dir", str(directory / "state"), "--listen", "127.0.0.1:0", "--on-stop", on_stop),
+                *more,
             )
+        )
+
+    def _begun(self, words: tuple[str, ...]):
+        with self.log.open("ab") as output:
+            return subprocess.Popen([sys.executable, "-m", "qosmanager", *words], stdout=output, stderr=output)
 
     def lines(self) -> str:
         with self.log.open() as log:
@@ -76,6 +79,43 @@ class Daemon:
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(20 * PATIENCE)
+
+
+class ForkedDaemon(Daemon):
+    """The same, forked off a process that has read all of the program already: begun in a tenth of the time, for those who begin many."""
+
+    def _begun(self, words: tuple[str, ...]):
+        self.log.touch()
+        return _Forked(words, self.log)
+
+
+class _Forked:
+    """What the tests ask of a Popen."""
+
+    def __init__(self, words: tuple[str, ...], log: Path) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["qosmanager.cli.main", "qosmanager.http.server"])
+        self._process = context.Process(target=_command, args=(words, log))
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float) -> int | None:
+        self._process.join(seconds)
+        return self._process.exitcode
+
+
+def _command(words: tuple[str, ...], log: Path) -> None:
+    """The program, in a process of its own."""
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for standard in (1, 2):
+        os.dup2(output, standard)
+    main(words, prog_name="qosmanager")
 
 
 def calm_groups(groups):

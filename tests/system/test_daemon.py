@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from real_daemon import CONFIG, Daemon, busy_groups, calm_groups, limit_in_force
+from qosmanager.cli.main import main
+from real_daemon import CONFIG, Daemon, ForkedDaemon, calm_groups, limit_in_force
 from real_groups import gone, obstacle, real_groups
 from waiting import PATIENCE, SLOWNESS, wait
 
@@ -28,11 +30,6 @@ def groups():
 
 
 @pytest.fixture
-def busy(groups):
-    return busy_groups(groups)
-
-
-@pytest.fixture
 def calm(groups):
     return calm_groups(groups)
 
@@ -41,8 +38,8 @@ def calm(groups):
 def start(groups, tmp_path):
     daemons: list[Daemon] = []
 
-    def begin(**options) -> Daemon:
-        daemons.append(Daemon(groups, tmp_path, **options))
+    def begin(kind=Daemon, **options) -> Daemon:
+        daemons.append(kind(groups, tmp_path, **options))
         return daemons[-1]
 
     yield begin
@@ -82,17 +79,17 @@ def test_it_limits_be_and_puts_everything_back_on_sigterm(calm, start):
     assert files(calm) == before
 
 
-def test_sigint_puts_everything_back_too(busy, start):
-    before = files(busy)
+def test_sigint_puts_everything_back_too(calm, start):
+    before = files(calm)
     daemon = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", daemon.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
     assert daemon.stop(signal.SIGINT) == 0
-    assert files(busy) == before
+    assert files(calm) == before
 
 
-def test_a_changed_configuration_holds_without_restart_and_a_refused_one_does_not(busy, start):
+def test_a_changed_configuration_holds_without_restart_and_a_refused_one_does_not(calm, start):
     daemon = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", daemon.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
     daemon.config.write_text(CONFIG % "9")
     text = daemon.wait_for("ReloadRefused")
     assert "config.yaml:3: qosManager.cpuSuppress.targetUtilization: 9" in text
@@ -104,36 +101,36 @@ def test_a_changed_configuration_holds_without_restart_and_a_refused_one_does_no
     wait(lambda: daemon.lines().count("Reloaded ") >= 2, 20, "a reload on SIGHUP", daemon.lines)
 
 
-def test_limits_outlive_the_daemon_for_its_successor(busy, start):
-    before = files(busy)
+def test_limits_outlive_the_daemon_for_its_successor(calm, start):
+    before = files(calm)
     first = start(on_stop="lease")
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", first.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", first.lines)
     assert first.stop() == 0
-    held = busy.quota(busy.path("be"))
-    assert limit_in_force(busy), "an upgrade must not open BE"
+    held = calm.quota(calm.path("be"))
+    assert limit_in_force(calm), "an upgrade must not open BE"
     second = start()
     wait(lambda: second.get("/status")["cycle"] >= 3, 20, "three cycles", second.lines)
-    assert limit_in_force(busy)
+    assert limit_in_force(calm)
     assert held, "the successor took the limit over"
     assert second.stop() == 0
-    assert files(busy) == before, "the successor knows the first one's originals"
+    assert files(calm) == before, "the successor knows the first one's originals"
 
 
-def test_a_second_daemon_is_refused(busy, start):
+def test_a_second_daemon_is_refused(calm, start):
     first = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", first.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", first.lines)
     second = start()
     assert second.process.wait(20 * PATIENCE) == 2
     assert f"process {first.process.pid}" in second.lines()
     assert "Traceback" not in second.lines()
 
 
-def test_a_foreign_write_on_be_is_put_back(busy, start):
+def test_a_foreign_write_on_be_is_put_back(calm, start):
     daemon = start()
-    wait(lambda: limit_in_force(busy), 20, "a BE limit", daemon.lines)
-    version = busy.kernel.version("cpu")
-    busy.put(busy.path("be"), *(("cpu.cfs_quota_us", "-1") if version == 1 else ("cpu.max", "max 100000")))
-    wait(lambda: limit_in_force(busy), 10, "the limit put back", daemon.lines)
+    wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
+    version = calm.kernel.version("cpu")
+    calm.put(calm.path("be"), *(("cpu.cfs_quota_us", "-1") if version == 1 else ("cpu.max", "max 100000")))
+    wait(lambda: limit_in_force(calm), 10, "the limit put back", daemon.lines)
     daemon.wait_for("drift")
 
 
@@ -155,32 +152,29 @@ def test_pods_that_come_and_go_and_groups_removed_under_it(calm, start):
     assert daemon.stop() == 0
 
 
-def test_all_originals_come_back_after_kill_9_of_the_whole_agent(busy, start, tmp_path):
+def test_all_originals_come_back_after_kill_9_of_the_whole_agent(calm, start, tmp_path):
     """At random points of its life, then `restore` or a successor's clean stop."""
-    before = files(busy)
+    before = files(calm)
     chance = random.Random(20261111)
     limited = 0
     for number in range(KILLS):
-        daemon = start()
+        daemon = start(ForkedDaemon)
         daemon.wait_for("Started")
-        time.sleep(chance.uniform(0.0, 0.6) * SLOWNESS)
+        if number % 2:
+            wait(lambda: limit_in_force(calm), 20, "a BE limit", daemon.lines)
+        time.sleep(chance.uniform(0.0, 0.4) * SLOWNESS)
         daemon.stop(signal.SIGKILL)
-        limited += limit_in_force(busy)
+        limited += limit_in_force(calm)
         if number % 5 == 4:
-            successor = start()
+            successor = start(ForkedDaemon)
             successor.wait_for("Started")
             assert successor.stop() == 0
         elif number % 5 != 2:  # two killed in a row now and then
-            restored = subprocess.run(
-                [sys.executable, "-m", "qosmanager", "restore", "--state-dir", str(tmp_path / "state")],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert restored.returncode == 0, restored.stderr + restored.stdout
+            restored = CliRunner().invoke(main, ["restore", "--state-dir", str(tmp_path / "state")])
+            assert restored.exit_code == 0, restored.output
         if number % 5 != 2:
-            assert files(busy) == before, f"after kill {number}"
-    assert limited > KILLS / 5, "most kills must hit an agent that holds a limit"
+            assert files(calm) == before, f"after kill {number}"
+    assert limited >= KILLS // 2, "most kills must hit an agent that holds a limit"
 
 
 @pytest.mark.parametrize(
@@ -214,10 +208,10 @@ def test_what_a_user_can_mend_is_one_clear_message(options, message, tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-def test_once_with_dry_run_changes_nothing_and_explains(busy, tmp_path):
-    before = files(busy)
+def test_once_with_dry_run_changes_nothing_and_explains(calm, tmp_path):
+    before = files(calm)
     workloads = tmp_path / "w.yaml"
-    workloads.write_text(f'workloads:\n- {{name: job, qos: BE, cgroup: "{busy.top}/be/*"}}\n')
+    workloads.write_text(f'workloads:\n- {{name: job, qos: BE, cgroup: "{calm.top}/be/*"}}\n')
     ended = subprocess.run(
         [sys.executable, "-m", "qosmanager", "run", "--once", "--dry-run", "--workloads", str(workloads)],
         capture_output=True,
@@ -226,4 +220,4 @@ def test_once_with_dry_run_changes_nothing_and_explains(busy, tmp_path):
     )
     assert ended.returncode == 0, ended.stderr
     assert "CPUSuppress: hold all BE at" in ended.stdout
-    assert files(busy) == before
+    assert files(calm) == before

@@ -11,7 +11,7 @@ import pytest
 
 from loopback_api.objects import NODE, config_map, node
 from loopback_api.server import LoopbackApi
-from real_daemon import CONFIG, Daemon, busy_groups, limit_in_force, wait
+from real_daemon import CONFIG, Daemon, calm_groups, limit_in_force, wait
 from real_groups import obstacle, real_groups
 
 WHY_NOT = obstacle()
@@ -74,7 +74,7 @@ def groups():
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 def test_a_node_is_configured_paused_and_watched_through_the_cluster(server, groups, tmp_path):
-    busy_groups(groups)
+    calm_groups(groups)
     volume = Volume(tmp_path)
     volume.swap(FASTER)
     daemon = Daemon(groups, tmp_path, more=(*joined(server, tmp_path), "--publish-batch-resources"))

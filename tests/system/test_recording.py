@@ -13,7 +13,7 @@ import pytest
 import killed_recorders
 from qosmanager.record.reader import Recording
 from qosmanager.record.replay import replay
-from real_daemon import Daemon, busy_groups, wait
+from real_daemon import Daemon, calm_groups, wait
 from real_groups import obstacle, real_groups
 from recordings import run
 
@@ -30,10 +30,10 @@ def groups():
 
 @pytest.fixture
 def daemons(groups, tmp_path):
-    busy, begun = busy_groups(groups), []
+    calm, begun = calm_groups(groups), []
 
     def begin(*more: str) -> Daemon:
-        begun.append(Daemon(busy, tmp_path, more=more))
+        begun.append(Daemon(calm, tmp_path, more=more))
         return begun[-1]
 
     yield begin
