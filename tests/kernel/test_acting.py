@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ from qosmanager.model.qos import QoS
 from qosmanager.model.snapshot import Node, Snapshot
 from qosmanager.model.workload import Container, Placement, Workload
 from real_groups import obstacle, real_groups
+from waiting import PATIENCE, wait
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -70,12 +72,10 @@ def cores_of(text):
 def test_limit_holds_a_busy_group(agent):
     agent.groups.busy("be", 2)
     agent.cycle(limit(0.3))
-    time.sleep(0.3)
     # Above: the kernel's own slack of a period or two. Below: only that it runs at all, for others use this machine too.
-    assert 0.05 < agent.groups.cores("be", 1.0) < 0.3 * 1.2
+    wait(lambda: 0.05 < agent.groups.cores("be", 1.0) < 0.3 * 1.2, 20, "the limit to hold it")
     agent.cycle(limit(0.6))
-    time.sleep(0.3)
-    assert agent.groups.cores("be", 1.0) < 0.6 * 1.2
+    wait(lambda: 0.05 < agent.groups.cores("be", 1.0) < 0.6 * 1.2, 20, "the limit to hold it")
     agent.cycle(unlimit())
     assert agent.groups.quota(agent.groups.path("be")).split()[0] in ("-1", "max")
 
@@ -88,7 +88,7 @@ def test_cpuset_holds_a_busy_group_on_its_cpu(agent):
     busy = agent.groups.busy("be/pod", 2)
     assert set(results(agent.cycle(cpus("1")))) == {Result.APPLIED}
     assert [os.sched_getaffinity(each.pid) for each in busy] == [{1}, {1}]
-    assert agent.groups.cores("be", 1.0) < 1.15
+    assert agent.groups.cores("be", 1.0) < 1.15  # two would take two
     agent.cycle(cpus("0"))
     assert [os.sched_getaffinity(each.pid) for each in busy] == [{0}, {0}]
     agent.executor.restore_all()
@@ -102,11 +102,9 @@ def test_burst_really_raises_a_pods_limit(agent):
         agent.groups.put(agent.groups.add(each), name, quota_text(version, 0.2, 100_000))
     agent.pod("api", QoS.LS, "app")
     agent.groups.busy("api/app")
-    time.sleep(0.3)
-    assert agent.groups.cores("api", 1.0) < 0.2 * 1.25
+    wait(lambda: 0.0 < agent.groups.cores("api", 1.0) < 0.2 * 1.25, 20, "its limit to hold it")
     assert results(agent.cycle(burst("default/api", 0.6, 0.2))) == [Result.APPLIED, Result.APPLIED]
-    time.sleep(0.3)
-    assert 0.2 * 1.25 < agent.groups.cores("api", 1.0) < 0.6 * 1.2
+    wait(lambda: 0.2 * 1.25 < agent.groups.cores("api", 1.0) < 0.6 * 1.2, 20, "the burst to be used")
     agent.cycle(unburst("default/api", 0.2))
     assert [cores_of(agent.groups.quota(agent.groups.path(each))) for each in ("api", "api/app")] == [0.2, 0.2]
 
@@ -193,25 +191,25 @@ STUBBORN = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n
 def stubborn(groups, name):
     """A process that ignores SIGTERM, from when this returns on."""
     process = groups.start(name, sys.executable, "-c", STUBBORN)
-    deadline = time.monotonic() + 20
-    while True:
+
+    def is_deaf():
         status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
-        if int(status["SigIgn"], 16) & 1 << signal.SIGTERM - 1:
-            return process
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return int(status["SigIgn"], 16) & 1 << signal.SIGTERM - 1
+
+    wait(is_deaf, 20, "it to ignore SIGTERM")
+    return process
 
 
 def finish(evictions, key, began):
     """Poll, in the evictions' own time, until the pod is gone."""
-    deadline = time.monotonic() + 20
-    now = began
-    while not (progress := evictions.poll(now)[key]).done:
+    polls = itertools.count()
+
+    def is_gone():
+        progress = evictions.poll(began + 0.02 * next(polls))[key]
         assert progress.error == ""
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-        now += 0.02
-    return now
+        return progress.done
+
+    wait(is_gone, 20, f"{key} to be gone")
 
 
 def test_eviction_ends_a_process_that_takes_a_hint(agent):
@@ -219,7 +217,7 @@ def test_eviction_ends_a_process_that_takes_a_hint(agent):
     evictions = LocalEvictions(agent.groups.kernel, Systemd())
     job = Workload(name="be", qos=QoS.BE, cgroup=agent.groups.path("be"), grace=30.0)
     assert evictions.begin(evict("default/be"), job, 0.0) == ""
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(10 * PATIENCE) == -signal.SIGTERM
     finish(evictions, "default/be", 1.0)
 
 
@@ -233,7 +231,7 @@ def test_eviction_ends_a_process_that_ignores_the_hint(agent):
     time.sleep(0.2)
     assert process.poll() is None
     finish(evictions, "default/be", 1.0)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(10 * PATIENCE) == -signal.SIGKILL
 
 
 def test_freezer_is_thawed_after_the_kill(agent):
@@ -247,7 +245,7 @@ def test_freezer_is_thawed_after_the_kill(agent):
     evictions = LocalEvictions(agent.groups.kernel, Systemd())
     job = Workload(name="be", qos=QoS.BE, cgroup=group)
     assert evictions.begin(evict("default/be", grace=0.0), job, 0.0) == ""
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(10 * PATIENCE) == -signal.SIGKILL
     assert agent.groups.text(group, "freezer.state") == "THAWED"
     finish(evictions, "default/be", 1.0)
 
@@ -263,7 +261,7 @@ def test_victim_that_somebody_froze_ends_all_the_same(agent, frozen):
     evictions = LocalEvictions(agent.groups.kernel, Systemd())
     job = Workload(name="be", qos=QoS.BE, cgroup=agent.groups.path("be"))
     assert evictions.begin(evict("default/be", grace=0.0), job, 0.0) == ""
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(10 * PATIENCE) == -signal.SIGKILL
     assert agent.groups.text(group, "freezer.state") == "THAWED"
     finish(evictions, "default/be", 1.0)
 

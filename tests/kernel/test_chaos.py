@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from real_daemon import Daemon, busy_groups, limit_in_force, wait
+from real_daemon import Daemon, calm_groups, limit_in_force
 from real_groups import obstacle, real_groups
+from waiting import wait
 
 WHY_NOT = obstacle()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
@@ -38,7 +39,7 @@ def groups():
 @pytest.fixture
 def agent(groups, tmp_path):
     """A daemon that holds BE at a limit. Whatever a test does to it: no cycle failed, and it leaves nothing of its own behind."""
-    busy_groups(groups)
+    calm_groups(groups)
     daemon = Daemon(groups, tmp_path)
     try:
         wait(lambda: limit_in_force(groups), 20, "a BE limit", daemon.lines)
@@ -103,6 +104,7 @@ def limit(groups, name: str, us: int) -> None:
 
 def test_workloads_that_fork_and_die_and_groups_that_come_and_go(agent, groups):
     """A fork storm in one pod, and pods that live for a fraction of a second."""
+    groups.busy("be/one", 2)
     groups.add("be/storm")
     groups.start("be/storm", sys.executable, "-c", FORKING)
     began = cycles(agent)
@@ -126,6 +128,7 @@ def test_workloads_that_fork_and_die_and_groups_that_come_and_go(agent, groups):
 
 
 def test_the_batch_that_rewrites_its_own_limit_stays_within_the_one_for_all(agent, groups):
+    groups.busy("be/one", 2)
     chance = random.Random(5)
     with Meanwhile(0.01, lambda: limit(groups, "be/one", chance.choice([5_000, 20_000, 80_000, 150_000]))) as batch:
         time.sleep(2.5)
@@ -161,7 +164,7 @@ def test_groups_that_are_removed_and_made_anew_under_it(agent, groups):
         time.sleep(0.07 * number)
         for name in ("be", "be/one"):
             groups.add(name)
-        groups.busy("be/one")
+        groups.start("be/one", "sleep", "3600")
         wait(lambda: limit_in_force(groups), 20, "a limit on the new group", agent.lines)
     groups.end("api")
     wait(lambda: pods(agent) == {"default/job-one"}, 10, "the LS pod's end", agent.lines)

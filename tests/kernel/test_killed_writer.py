@@ -56,6 +56,7 @@ for number, actions in enumerate(itertools.cycle(script)):
     standing = Standing(be_weight=number % 3 == 1, oom_score_adj=900 if number % 2 else 800, **isolation)
     plan = Plan(actions=actions, standing=standing)
     executor.apply(plan, placement, Snapshot(node=Node(cpus=2.0)), 6.0 * number)
+    print("done", flush=True)
 """
 
 # Ends the process right before its n-th step: a kernel file or the new journal is about to be opened for writing, or the new journal,
@@ -89,9 +90,10 @@ def contents(groups, names, pid):
         return found | {("be/job", "oom_score_adj"): score.read().strip()}
 
 
-def killed_writer(groups, state, delay):
+def killed_writer(groups, state, plans, delay=0.0):
+    """Kill it when it has acted on so many plans, and some seconds later at that."""
     with subprocess.Popen([sys.executable, "-c", WRITER, groups.top, str(state)], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout.readline() == "ready\n"
+        assert [writer.stdout.readline() for _ in range(plans + 1)] == ["ready\n", *["done\n"] * plans]
         time.sleep(delay * SLOWNESS)
         assert writer.poll() is None, "the writer ended by itself"
         writer.kill()
@@ -129,10 +131,10 @@ def test_all_originals_come_back_after_kill_9_at_any_instant(groups, sleeper, tm
     names = NAMES
     originals = contents(groups, names, sleeper.pid)
     state = tmp_path / "state"
-    random_delay = random.Random(7)
+    chance = random.Random(7)
     changed = 0
     for _ in range(RUNS):
-        killed_writer(groups, state, random_delay.uniform(0.0, 0.03))
+        killed_writer(groups, state, chance.randrange(8), chance.uniform(0.0, 0.005))
         changed += contents(groups, names, sleeper.pid) != originals
         restored(state)
         assert contents(groups, names, sleeper.pid) == originals
@@ -158,7 +160,7 @@ def test_all_originals_come_back_after_kill_9_before_each_step(groups, sleeper, 
 def held_by_a_dead_writer(groups, state):
     """Kill writers until one leaves something; return its record."""
     while (record := FileJournal(state).load()) is None or not record.entries:
-        killed_writer(groups, state, 0.05)
+        killed_writer(groups, state, 8)
     return record
 
 

@@ -6,22 +6,29 @@ import os
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from qosmanager.linux.cgroup_reader import CgroupReaders
 from real_groups import obstacle, real_groups
+from waiting import PATIENCE
 
 MIB = 1 << 20
 LIMIT = 2560 * MIB
 # Below 512 MiB the risk of running out of memory is there, and at that size it is also the fifth that must be free (sections 4, 5.6).
 RISK = 512 * MIB
+LATE = 0.1  # seconds without CPU in which a hog is through with what is left
+TRIES = 3
 CONFIG = "qosManager:\n  syncPeriod: %s\n"
 HOG = """
 import sys, time
-rate, held, began = float(sys.argv[1]), [], time.monotonic()
+# What is far from the risk comes at once.
+rate, held = float(sys.argv[1]), [bytearray(b"x" * (1 << 30))]
+began = time.monotonic()
 while True:
-    if len(held) < (time.monotonic() - began) * rate / 8:
+    if len(held) - 1 < (time.monotonic() - began) * rate / 8:
         held.append(bytearray(b"x" * (8 << 20)))
     else:
         time.sleep(0.002)
@@ -40,12 +47,18 @@ WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
-@pytest.fixture
-def node():
+@contextmanager
+def bounded_node():
     for groups in real_groups():
         for name in ("agent", "api", "be", "be/hog"):
             groups.add(name)
         groups.put(groups.top, "memory.limit_in_bytes" if groups.kernel.version("memory") == 1 else "memory.max", str(LIMIT))
+        yield groups
+
+
+@pytest.fixture
+def node():
+    with bounded_node() as groups:
         yield groups
 
 
@@ -73,34 +86,60 @@ def agent(groups, directory: Path, period: str):
 
 
 def until(condition, seconds: float, what: str, log: Path) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}:\n{log.read_text()[-3000:]}"
         time.sleep(0.002)
 
 
 @pytest.mark.parametrize(("rate", "period"), [(200, "1s"), (200, "100ms"), (1000, "100ms")])
-def test_the_agent_ends_the_pod_that_eats_the_memory_it_lives_in(node, tmp_path, record_property, rate, period):
-    log = tmp_path / "agent.log"
-    process = agent(node, tmp_path, period)
+def test_the_agent_ends_the_pod_that_eats_the_memory_it_lives_in(tmp_path, rate, period):
+    """In a race with the kernel's own killer, which an agent that does not get to run cannot win: then again, with another node."""
+    waited = []
+    while len(waited) < TRIES:
+        directory = tmp_path / str(len(waited))
+        directory.mkdir()
+        with bounded_node() as node:
+            kills, stalled = race(node, directory, rate, period)
+        if kills == 0:
+            return
+        assert stalled > LATE, f"the kernel was first, and nobody kept the agent from running (it waited {stalled:.3f} s for CPU)"
+        waited.append(round(stalled, 2))
+    pytest.skip(f"others kept the agent from running for {waited} s while the memory was eaten")
+
+
+def race(node, directory: Path, rate: float, period: str) -> tuple[int, float]:
+    """Return how often the kernel killed, and how long the agent has waited for CPU, in seconds."""
+    log = directory / "agent.log"
+    process = agent(node, directory, period)
     api = node.start("api", "sleep", "600")
     until(lambda: log.exists() and log.read_text().count("cycle number=") >= 3, 30, "three cycles", log)
     assert "MemoryLocked" in log.read_text()
+    before = waiting(node)
     hog = node.start("be/hog", sys.executable, "-c", HOG, str(rate))
     until(lambda: used(node) > LIMIT - RISK or hog.poll() is not None, 60, "memory to run short", log)
     short = time.monotonic()
     until(lambda: hog.poll() is not None, 60, "the hog to be gone", log)
-    gone = time.monotonic() - short
-    record_property("threshold_to_gone_ms", round(gone * 1000))
-    sys.stdout.write(f"\n{rate} MB/s, period {period}: {gone * 1000:.0f} ms from the threshold to the process gone\n")
-    # The agent asks it to end (SIGTERM, or SIGKILL of its own); the kernel's killer must not have been first.
-    assert "MemoryEvict" in log.read_text()
-    assert kernel_kills(node) == 0
-    assert process.poll() is None, "the agent lives"
-    assert api.poll() is None, "the service lives"
-    until(lambda: (tmp_path / "audit.log").exists() and "job-hog" in (tmp_path / "audit.log").read_text(), 20, "the audit line", log)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0, log.read_text()[-2000:]
+    sys.stdout.write(f"\n{rate} MB/s, period {period}: {1000 * (time.monotonic() - short):.0f} ms from the threshold to the process gone\n")
+    stalled = waiting(node) - before
+    if kernel_kills(node) == 0:
+        # The agent asks it to end (SIGTERM, or SIGKILL of its own).
+        assert "MemoryEvict" in log.read_text()
+        assert process.poll() is None, "the agent lives"
+        assert api.poll() is None, "the service lives"
+        audit = directory / "audit.log"
+        until(lambda: audit.exists() and "job-hog" in audit.read_text(), 20, "the audit line", log)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20 * PATIENCE) == 0, log.read_text()[-2000:]
+    return kernel_kills(node), stalled
+
+
+def waiting(node) -> float:
+    """Seconds for which the agent has waited for CPU; 0 where the kernel does not tell."""
+    try:
+        return CgroupReaders(node.kernel).open(node.path("agent")).cpu_stall().total
+    except (OSError, ValueError):
+        return 0.0
 
 
 def kernel_kills(groups) -> int:
