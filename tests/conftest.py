@@ -22,8 +22,20 @@ def _log_as_it_was():
 
 
 _MACHINE = ("tests/kernel/", "tests/system/", "tests/soak/")
-# These stay out of this machine's cgroups: a guest has its own.
-_ANYWHERE = tuple(f"tests/system/test_{name}.py" for name in ("v2_kernel", "simulate", "documentation", "plan_command"))
+# What takes longest, besides the machine's own. These stay out of its cgroups: a guest has its own, other kernels are of files.
+_LONGEST = (
+    "tests/system/test_v2_kernel.py",
+    "tests/property/test_parsers.py",
+    "tests/system/test_simulate.py",
+    "tests/system/test_http_fuzz.py",
+)
+_ANYWHERE = (*_LONGEST, *(f"tests/system/test_{name}.py" for name in ("documentation", "kubelet_cpus", "plan_command", "whole_cycle")))
+
+
+def _scope(nodeid: str) -> str:
+    """Tests of one scope run in one process, one after the other."""
+    is_bound = nodeid.startswith(_MACHINE) and not nodeid.startswith(_ANYWHERE)
+    return "machine" if is_bound else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -33,7 +45,15 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            is_bound = nodeid.startswith(_MACHINE) and not nodeid.startswith(_ANYWHERE)
-            return "machine" if is_bound else nodeid.partition("::")[0]
+            return _scope(nodeid)
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """With `-n`, what takes long begins first, so that no process is left with it at the end."""
+    if hasattr(config, "workerinput"):
+        first = ("machine", *_LONGEST)
+        items.sort(key=lambda item: first.index(scope) if (scope := _scope(item.nodeid)) in first else len(first))

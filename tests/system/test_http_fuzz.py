@@ -19,7 +19,7 @@ from qosmanager.model.actions import Result
 from qosmanager.views.status import About
 from records import EVICT_CPU, LIMIT, WALL, outcome, receipt, record
 
-EXAMPLES = os.environ.get("QOSM_EXAMPLES", "100")
+EXAMPLES = os.environ.get("QOSM_EXAMPLES", "40")
 COMMAND = [str(Path(sys.executable).parent / "schemathesis"), "run", "--no-color", "--max-examples", EXAMPLES]
 
 
