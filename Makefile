@@ -5,14 +5,21 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches lock clean
+.PHONY: run test packages v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
 
-# Two processes: one with all tests that use the machine itself, one with the others.
-test: check v2-image promtool containers
+# Two processes: one with all tests that use the machine itself, one with the others. What comes before them goes side by side, too.
+test: $(VENV)/.ready
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check packages
 	$(BIN)/pytest -n 2
+
+# The three below, one after the other, for apt wants to be alone.
+packages: $(VENV)/.ready
+	@$(BIN)/python tests/guest/prepare.py
+	@$(BIN)/python tests/deploy_tools.py promtool
+	@$(BIN)/python tests/real_kubelet/prepare.py
 
 # What tests/system/test_v2_kernel.py boots: qemu, busybox, a Debian kernel. Where it cannot be had it says why, and those tests skip.
 v2-image: $(VENV)/.ready
@@ -54,7 +61,8 @@ $(VENV)/.ready: requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import venv, ensurepip' || { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	@echo "setting up $(VENV) (once, a minute or so)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.lock
+	@# Compiled is what is imported, when it is: all of it would take three quarters of a minute.
+	@$(BIN)/pip install --quiet --no-compile --require-hashes --requirement requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -87,7 +95,7 @@ $(VENV)-mutants/.ready: requirements/dev.lock requirements/mutants.lock
 LONG := $(BIN)/pytest --timeout 10800
 
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
-soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches
+soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
@@ -134,6 +142,11 @@ soak-container: $(VENV)/.ready
 # A thousand watches of an API server, dropped in two ways: the client's memory and descriptors stay (1 min; QOSM_WATCHES).
 soak-watches: $(VENV)/.ready
 	$(LONG) -s -m soak tests/soak/test_dropped_watches.py
+
+# The agent and its chart against a real API server, which go builds from source (5 min; the first time some ten minutes of a core more).
+soak-cluster: deploy-tools
+	@$(BIN)/python tests/real_cluster/prepare.py
+	$(LONG) -s -m soak tests/soak/test_api_server.py
 
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready
