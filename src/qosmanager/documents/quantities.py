@@ -26,6 +26,7 @@ _SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Deci
 _DECIMAL = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST = 64  # characters of a number; keeps int() and Decimal cheap
+LAST_TIME = 253402300799.0  # epoch seconds: the end of the year 9999, the last that can be written
 _LARGEST = 2**63 - 1  # a Kubernetes quantity is an int64
 
 _NOUN = {

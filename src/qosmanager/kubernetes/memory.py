@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qosmanager.documents.quantities import LAST_TIME
 from qosmanager.ports import Clock
 from qosmanager.views.log_lines import pairs
 
@@ -69,6 +70,11 @@ class _Kept(Struct, frozen=True, kw_only=True):
     asked: Asked | None = None
     node: str = ""  # uid of the node; "": not known
     labels: dict[str, str] | None = None  # of the node, as last heard; None: never
+
+
+def _was(at: float) -> bool:
+    """Whether these epoch seconds can be written as a time."""
+    return 0 <= at <= LAST_TIME
 
 
 class AgentMemory:
@@ -177,8 +183,8 @@ class AgentMemory:
             return _Kept()
         now = self._clock.monotonic()
         spent = tuple(each for each in kept.spent if 0 <= now - each.at < BUDGET_OVER)
-        asked = kept.asked if kept.asked is not None and kept.asked.at <= now else None
-        return replace(kept, spent=spent, asked=asked)
+        asked = kept.asked if kept.asked is not None and kept.asked.at <= now and _was(kept.asked.since) else None
+        return replace(kept, spent=spent, asked=asked, leaks=tuple(leak for leak in kept.leaks if _was(leak.at)))
 
     def _keep(self, kept: _Kept) -> None:
         self._kept = kept

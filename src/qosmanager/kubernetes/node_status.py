@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 import qosmanager
-from qosmanager.documents.quantities import shown_time
+from qosmanager.documents.quantities import LAST_TIME, shown_time
 from qosmanager.documents.quantities import time as moment
 from qosmanager.kubernetes.memory import AgentMemory, Leak
 from qosmanager.model.record import CycleRecord
@@ -21,7 +21,6 @@ from qosmanager.views.status import be_usage
 STATUS = "qosmanager.io/status"
 BETWEEN_WRITES = 60.0  # seconds
 _NUMBERS_OVER = 600.0  # seconds
-_LAST = 253402300799.0  # epoch seconds: the end of the year 9999
 _LARGEST = 1 << 16  # bytes of an annotation that is read
 
 
@@ -130,7 +129,7 @@ def shown_leaks(text: str | None) -> dict[str, Leak] | None:
 def _at(text: str) -> float:
     """Return a time that can be written again. Raises ValueError for any other: whoever may change the node writes this."""
     at = moment(text)
-    if not 0 <= at <= _LAST:
+    if not 0 <= at <= LAST_TIME:
         raise ValueError(text)
     return at
 

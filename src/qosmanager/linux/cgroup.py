@@ -42,7 +42,8 @@ class Hierarchies:
     def probe(cls, root: Path) -> Hierarchies:
         """Look at `root` and find each controller's hierarchy. Raises CgroupRootError where none tells which groups there are."""
         mounts: dict[str, tuple[int, Path]] = {}
-        unified = next((path for path in (root, root / "unified") if (path / "cgroup.controllers").exists()), None)
+        # os.path, which also knows that there is no file whose name no file can have.
+        unified = next((path for path in (root, root / "unified") if os.path.exists(path / "cgroup.controllers")), None)
         if unified is not None:
             mounts["unified"] = (2, unified)
             available = (unified / "cgroup.controllers").read_text(encoding="ascii", errors="replace").split()
@@ -58,7 +59,7 @@ class Hierarchies:
             # Co-mounted controllers ("cpu,cpuacct") have links under the single names on every distribution; take the real directory.
             for controller in CONTROLLERS:
                 path = root / controller
-                if controller not in mounts and (path / "cgroup.procs").exists():
+                if controller not in mounts and os.path.exists(path / "cgroup.procs"):
                     mounts[controller] = (1, path.resolve())
         if not any(home in mounts for home in HOMES):
             raise CgroupRootError(f"no cgroup hierarchy at {root}: neither {root}/cgroup.controllers (v2) nor {root}/cpu/cgroup.procs (v1)")

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from qosmanager.documents.quantities import LAST_TIME
 from qosmanager.linux.journal import prepare_directory
 from qosmanager.linux.replace_file import read_small_file, replace_file
 from qosmanager.model.pause import Pause
@@ -81,4 +82,9 @@ class PauseFile:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _log.error("the pause %s cannot be understood and pauses nothing: %s", self.path, error)
             return None
-        return pause if pause is not None and pause.boot_id == self._boot.id else None
+        if pause is None or pause.boot_id != self._boot.id:
+            return None
+        if not (0 <= pause.since <= LAST_TIME and 0 <= pause.until <= LAST_TIME):
+            _log.error("the pause %s is of a time that never was and pauses nothing", self.path)
+            return None
+        return pause

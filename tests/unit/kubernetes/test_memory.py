@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from cluster_parts import Paper
@@ -52,3 +54,10 @@ def test_another_boot_knows_nothing_of_this_one(clock):
     AgentMemory(paper, clock).spend("uid-1", "owner-1")
     clock.now = 5.0
     assert AgentMemory(paper, clock).evicted_lately() == 0
+
+
+def test_times_that_never_were_are_not_taken_over(clock):
+    leaks = [{"owner": owner, "name": "rec", "pod": "batch/rec-0", "at": at, "growth": 1} for owner, at in (("one", 1e300), ("two", 1e9))]
+    memory = AgentMemory(Paper(json.dumps({"asked": {"text": "1h", "since": 1e300, "at": 0}, "leaks": leaks}).encode()), clock)
+    assert [leak.owner for leak in memory.leaks] == ["two"]
+    assert memory.asked_since("1h").since == clock.wall()

@@ -1,9 +1,11 @@
 import errno
 import resource
+from pathlib import Path
 
 import pytest
 
 from kernel_tree import KernelTree
+from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
 from qosmanager.linux.cgroup_tree import CgroupTree
 
 
@@ -71,3 +73,8 @@ def test_groups_that_cannot_be_looked_at_for_want_of_descriptors_have_not_ended(
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert list(tree.children("a")) == ["b"]
+
+
+def test_a_root_whose_name_no_file_can_have_is_none():
+    with pytest.raises(CgroupRootError, match="no cgroup hierarchy at xxx"):
+        Hierarchies.probe(Path("x" * 300))

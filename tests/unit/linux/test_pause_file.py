@@ -73,6 +73,14 @@ def test_what_cannot_be_understood_pauses_nothing_and_is_said_once(file, caplog,
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("when", [{"until": 1e300}, {"since": -1.0}, {"until": 253402300800.0}])
+def test_a_time_that_never_was_pauses_nothing_and_is_said_once(file, caplog, when):
+    file.save(pause(**when))
+    assert file.current() is None
+    assert file.current() is None
+    assert [each.message for each in caplog.records] == [f"the pause {file.path} is of a time that never was and pauses nothing"]
+
+
 def test_a_link_in_its_place_is_not_followed(file, tmp_path):
     file.save(pause())
     real = tmp_path / "elsewhere.json"
