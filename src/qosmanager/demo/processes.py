@@ -17,7 +17,7 @@ import msgspec
 from qosmanager.demo.groups import Groups
 from qosmanager.demo.load import Report
 
-STARTUP = 20.0  # seconds for a process to come up
+STARTUP = 60.0  # seconds for a process to come up, on a busy machine too
 _AGENT_STOP = 15.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _RUN = "import sys; from qosmanager.cli.main import main; main(sys.argv[1:])"
