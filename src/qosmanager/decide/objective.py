@@ -12,7 +12,7 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qosmanager.decide.allowance import room_beside_demand
+from qosmanager.decide.allowance import forecast_claim
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.motion import DEAD_BAND, last_minute, moved
 from qosmanager.model.assessment import Suffering, Wellbeing
@@ -43,6 +43,7 @@ _REOPENS = 0.02  # of the CPUs in a minute: what was too much once may not be so
 _FIRST_MARGIN, _LEAST_MARGIN, _MOST_MARGIN = 0.05, 0.02, 0.25  # of the CPUs
 _DEMAND_EASES_IN = 30.0  # seconds in which two thirds of a fall of demand are believed: doubled with each relapse
 _MARGIN_EASES_IN = 900.0  # seconds in which half of a margin is forgotten
+_NEAR = 0.8  # of the SLO: from there on all that a pod waits for is its demand
 _SURGE = 0.1  # of the CPUs: a larger rise of demand is no noise, and calls for a margin only where somebody suffered from it
 _SURGE_SHOWS_IN = 10.0  # seconds from a surge to what is suffered from it
 
@@ -86,7 +87,7 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
 def _learn_demand(facts: Facts, draft: Draft, wellbeing: Wellbeing) -> Draft:
     """Follow the LS pods' demand up at once and down slowly, and learn by how much it rises above that in a cycle."""
     known, cpus = draft.state.objective, facts.cpus
-    present = sum(wanted for _, wanted in facts.ls_wanted)
+    present = sum(_wants(facts).values())
     if known.wanted is None or known.margin is None:
         return _recall(draft, wanted=present, margin=_FIRST_MARGIN * cpus)
     # Without a time nothing has passed.
@@ -103,6 +104,17 @@ def _learn_demand(facts: Facts, draft: Draft, wellbeing: Wellbeing) -> Draft:
         margin = max(margin, draft.state.objective.surge)
     wanted = max(present, present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses)))
     return _recall(draft, wanted=wanted, margin=min(margin, _MOST_MARGIN * cpus))
+
+
+def _wants(facts: Facts) -> dict[str, float]:
+    """Return what each LS pod wants, in cores, by its key. Of what it wants beyond what it uses, by waiting or a moment ago, only the share
+    counts by which its p99 is near to its SLO: waiting that costs it nothing is no demand. All of it where that is not known."""
+    wanted = dict(facts.ls_wanted)
+    for pod in facts.census.ls:
+        usage, p99, slo = pod.cpu.usage, pod.latency.p99, pod.latency.slo
+        if usage is not None and p99 is not None and slo:
+            wanted[pod.key] = usage + max(0.0, wanted[pod.key] - usage) * min(1.0, p99 / (_NEAR * slo))
+    return wanted
 
 
 def _follow(facts: Facts, draft: Draft, wellbeing: Wellbeing, worst: Suffering | None) -> Draft:
@@ -215,7 +227,8 @@ def _fell(facts: Facts, draft: Draft) -> Draft:
 
 def _bound(facts: Facts, draft: Draft) -> Bound:
     known, available = draft.state.objective, draft.resources.node_available
-    room = room_beside_demand(facts, draft)
+    taken = sum(max(cores, draft.granted.get(key, 0.0)) for key, cores in _wants(facts).items())
+    room = available - taken - forecast_claim(facts, draft)
     wanted, margin = known.wanted or 0.0, known.margin or 0.0
     target = min(room, available - wanted) - margin
     return Bound(room, target, f"node {available:.4g} - LS demand {available - min(room, available - wanted):.4g} - margin {margin:.4g}")

@@ -273,3 +273,10 @@ def test_suffering_from_before_a_gap_has_not_lasted():
     before = replace(state(10.0, suffering_since=NOW - 60), time=NOW - 30)
     assert limit(hurt(), before) == 10.0
     assert remembered(hurt(), before, SLO).objective.suffering_since == NOW
+
+
+# 2 cores in use and 0.6 waited for: all of that counts from 80 percent of the SLO on, half of it at 40, and where no latency is known.
+@pytest.mark.parametrize(("p99", "wanted"), [(0.08, 2.6), (0.04, 2.3), (None, 2.6)])
+def test_waiting_counts_as_demand_by_how_near_the_latency_is_to_its_objective(p99, wanted):
+    waits = snapshot(ls(usage=2.0, wait=0.6, p99=p99, slo=0.1), be(usage=8.0), cpu_usage=10.0)
+    assert remembered(waits, None, SLO).objective.wanted == pytest.approx(wanted)
