@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument(
         "--beside", type=int, default=3, help="pairs in which all treatments of a situation run, not only those that are compared"
     )
-    parser.add_argument("--warm-up", type=float, default=2.0, help="seconds at the first load before it is measured")
+    parser.add_argument("--warm-up", type=float, default=2.0, help="seconds beside batch at the first load before it is measured")
     parser.add_argument("--situation", action="append", choices=[each.name for each in SITUATIONS])
     parser.add_argument("--treatment", action="append", help="only these, by name")
     parser.add_argument("--out", type=Path, default=Path("build/slo.jsonl"))

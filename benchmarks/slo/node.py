@@ -30,6 +30,7 @@ BATCH = "be/job"
 GROWING = "be/grow"
 GROW_STEP, GROW_EVERY = 12 << 20, 0.1
 PATIENCE = 2.0
+BEFORE = 2.0  # seconds in which the services run alone, and the agent starts: a service that has just begun is no surge
 
 
 @dataclass
@@ -98,12 +99,14 @@ class Node:
             groups.add(name)
         self._settle(treatment)
         self._prepare_metrics()
-        if treatment.agent is not None:
-            self._start_agent()
         begin = time.monotonic() + 0.7  # the workers are ready by then
-        measured = begin + self.warm_up
+        measured = begin + BEFORE + self.warm_up
         end = measured + situation.seconds
         outs = {service.name: self._serve(service, begin) for service in self.services}
+        if treatment.agent is not None:
+            time.sleep(begin - time.monotonic())
+            self._start_agent()
+        time.sleep(max(0.0, begin + BEFORE - time.monotonic()))
         if treatment.batch:
             self._batch(end, measured + 2)
         time.sleep(measured - time.monotonic())
@@ -173,8 +176,8 @@ class Node:
         self.groups.start(group, sys.executable, str(LOAD), program, json.dumps(given))
 
     def _serve(self, service: Service, begin: float) -> list[Path]:
-        """A worker for each CPU; the warm-up runs at the plan's first share."""
-        plan = [[0.0, service.plan[0][1]], *([second + self.warm_up, share] for second, share in service.plan[1:])]
+        """A worker for each CPU; what is before the measured time runs at the plan's first share."""
+        plan = [[0.0, service.plan[0][1]], *([second + BEFORE + self.warm_up, share] for second, share in service.plan[1:])]
         outs = []
         for number in range(self.cpus):
             out = self.here / f"{service.name}-{number}"
