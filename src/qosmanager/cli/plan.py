@@ -25,7 +25,7 @@ Examples:
   qosmanager plan node.yaml
   qosmanager plan node.yaml --config config.yaml
   qosmanager plan node.json --output json | jq .actions
-  some-exporter | qosmanager plan -""",
+  curl -s http://127.0.0.1:9316/snapshot | qosmanager plan - --config new.yaml""",
 )
 @click.argument("snapshot")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file (qosManager: ...); without it the defaults.")
@@ -35,6 +35,8 @@ def plan(snapshot: str, config: Path | None, output: str) -> None:
 
     The file holds one reading of a node, its pods and, if wanted, the engine's state. Required are node.cpus and node.cpu_usage, and
     of each pod its name and qos; what else is left out counts as not measured.
+
+    What a running agent answers at /snapshot is read too. It holds no state: what is decided is what an agent would that has just begun.
     """
     settings = read_settings(config) if config else Settings()
     text, source = (read_standard_input(), STANDARD_INPUT) if snapshot == _STDIN else (read_text(Path(snapshot)), snapshot)

@@ -1,5 +1,7 @@
 """The snapshot document of `qosmanager plan`: a node, its pods and the engine's state (specification, section 8).
 
+The answer of a running agent's /snapshot is read as well: its keys are those of the model, and its latencies are plain seconds.
+
 In: YAML or JSON. Out: the model's Snapshot and State, or DocumentError with every problem. The tables below say what each value may be;
 a field of the model without an entry is a plain number, a word, a truth value or a text, by its type.
 """
@@ -13,8 +15,10 @@ from msgspec import Meta, Struct
 
 from qosmanager.documents.names import Names, check_key
 from qosmanager.documents.quantities import Rule
-from qosmanager.documents.reader import Checks, Grammar, Reader, Rules, join
-from qosmanager.documents.tree import parse
+from qosmanager.documents.reader import Checks, Grammar, Reader, Rules, S, join
+from qosmanager.documents.tree import Mapping, parse
+from qosmanager.documents.tree import Node as Tree
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import Plugin
 from qosmanager.model.snapshot import CpuId, Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
 from qosmanager.model.state import Bucket, Burst, IoHold, Moment, Pending, Squeeze, State, Watch
@@ -75,6 +79,22 @@ _RULES: Rules = {
 _NO_READINGS = {PodCpu: {"request", "limit"}, PodMemory: {"request", "limit"}, PodLatency: {"slo"}, Pod: {"created", "owner"}}
 
 
+_ANSWER_RULES: Rules = {
+    **_RULES,
+    PodLatency: {"p99": _AMOUNT, "slo": Rule(above=0), "median": _AMOUNT},
+    Snapshot: {"be_cpus": _ID, "be_memory": _BYTES, "time": _TIME, "node_age": _AMOUNT, "pods_age": _AMOUNT},
+    Forecast: {"cores": _CORES, "error": _AMOUNT},
+}
+
+
+class _Answer(Struct, frozen=True, kw_only=True):
+    """The keys of an answer of /snapshot."""
+
+    snapshot: Snapshot
+    cycle: int = 0
+    wall: float = 0.0
+
+
 class _Document(Struct, frozen=True, kw_only=True):
     """The keys of the document."""
 
@@ -86,13 +106,22 @@ class _Document(Struct, frozen=True, kw_only=True):
 
 def load_snapshot(text: str, source: str) -> tuple[Snapshot, State]:
     """Read a document. Raises DocumentError. `Snapshot.missing` names every reading that was left out."""
+    tree = parse(text, source)
     checks: Checks = {Node: _check_node, Pod: Names().check, Burst: _check_burst, State: _check_state}
-    reader = Reader(source, Grammar(rules=_RULES, checks=checks))
-    document = reader.struct(parse(text, source), _Document, "")
+    if isinstance(tree, Mapping) and "snapshot" in tree.entries:
+        answer = _read(Reader(source, Grammar(rules=_ANSWER_RULES, checks=checks)), tree, _Answer)
+        snapshot, state = answer.snapshot, State()
+    else:
+        document = _read(Reader(source, Grammar(rules=_RULES, checks=checks)), tree, _Document)
+        snapshot, state = Snapshot(node=document.node, pods=document.pods, time=document.time), document.state
+    return msgspec.structs.replace(snapshot, missing={**_missing(snapshot), **snapshot.missing}), state
+
+
+def _read(reader: Reader, tree: Tree, kind: type[S]) -> S:
+    result = reader.struct(tree, kind, "")
     reader.finish()
-    assert document is not None
-    snapshot = Snapshot(node=document.node, pods=document.pods, time=document.time)
-    return msgspec.structs.replace(snapshot, missing=_missing(snapshot)), document.state
+    assert result is not None
+    return result
 
 
 def _check_node(reader: Reader, node: Node, path: str) -> None:

@@ -1,12 +1,15 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.snapshot import load_snapshot
+from qosmanager.model.attribution import Attribution
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import Level, QoS
-from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory
+from qosmanager.model.snapshot import CpuId, Node, Pod, PodCpu, PodLatency, PodMemory, Snapshot
 from qosmanager.model.state import Burst, State
 
 CASES = sorted((Path(__file__).parents[2] / "cases").glob("*.yaml"))
@@ -173,3 +176,47 @@ def test_a_state_names_plugins_and_pods_as_they_are():
         "n.yaml:3: state.cooldown_until.CpuEvict: unknown key (did you mean CPUEvict?)",
         "n.yaml:4: state.burst_cooldown_until.cart: cart is not allowed; a pod is written namespace/name",
     ]
+
+
+# --- the answer of a running agent ------------------------------------------------------------------------------------------------
+
+
+def test_what_an_agent_answers_at_snapshot_is_read_as_it_decided_on_it():
+    service = Pod(
+        name="api",
+        namespace="shop",
+        qos=QoS.LS,
+        priority=9000,
+        created=1794427000.25,
+        cpu=PodCpu(request=0.2, limit=0.3, usage=0.12890625),
+        memory=PodMemory(rss=393216, growth=0.0),
+        latency=PodLatency(p99=0.0625, slo=0.05, median=1e-05),
+    )
+    read = Snapshot(
+        node=Node(cpus=2.5, cpu_usage=0.5, topology=(CpuId(cpu=0, core=0, socket=0, numa=0),)),
+        pods=(service,),
+        be_cpus=(0, 1),
+        be_shielded=True,
+        be_memory=4096,
+        time=34216.65,
+        node_age=0.001,
+        pods_age=2.5,
+        paused=True,
+        missing={"node.load1": "belongs to the whole machine", "pods.shop/api.memory.request": "none declared"},
+        forecasts=(Forecast("shop/api", ("shop/api",), 0.5, 0.25),),
+        attributions=(Attribution("shop/api", (), "nobody waits"),),
+    )
+    answer = msgspec.json.encode({"cycle": 321, "wall": 1796009172.05, "snapshot": read}).decode()
+    found, state = load_snapshot(answer, "answer.json")
+    assert msgspec.structs.replace(found, missing=read.missing) == read
+    assert found.missing["node.load1"] == "belongs to the whole machine"
+    assert found.missing["node.iowait"] == "not in the document"
+    assert state == State()
+
+
+def test_an_answer_is_held_to_the_same_bounds():
+    text = '{"cycle": 1, "wall": 2.5, "snapshot": {"node": {"cpus": 0, "cpu_usage": -1}, "node_age": -2, "podz": []}}'
+    with pytest.raises(DocumentError) as caught:
+        load_snapshot(text, "a.json")
+    said = [str(problem) for problem in caught.value.problems]
+    assert [line.split(": ")[1] for line in said] == ["snapshot.podz", "snapshot.node.cpus", "snapshot.node.cpu_usage", "snapshot.node_age"]
