@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.extras import lacks
 from qosmanager.cli.options import output_option
 from qosmanager.cli.recording import opened, tell_damages
 from qosmanager.cli.screen import span
@@ -110,7 +111,7 @@ def _export(tape: Recording, table: Table, file: str, suffix: str) -> int:
         with open(file, "w", encoding="utf-8", newline="") as out:
             return write_csv(tape, table, out)
     except ImportError:
-        raise CannotRunError(f"{file}: Parquet needs the extra `parquet`: pip install 'qosmanager[parquet]'") from None
+        raise CannotRunError(f"{file}: {lacks('Parquet needs', 'parquet')}") from None
     except OSError as error:
         raise CannotRunError(f"{file}: cannot be written: {error.strerror or error}", code=1) from None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.extras import lacks
 from qosmanager.documents.quantities import size
 from qosmanager.engine.runner import Listener
 from qosmanager.model.state import State
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("qosmanager")
 _LEAST = 1 << 20
-MISSING = "recordings need the extra `record`: pip install 'qosmanager[record]'"
+MISSING = lacks("recordings need", "record")
 
 
 class SizeType(click.ParamType[int]):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.extras import lacks
 from qosmanager.linux.replace_file import replace_file
 from qosmanager.model.actions import KINDS
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from qosmanager.report.track import Track
     from qosmanager.simulate.run import Cycle
 
-MISSING = "--report needs the extra `report`: pip install 'qosmanager[report]'"
+MISSING = lacks("--report needs", "report")
 
 
 def check_report(path: Path | None) -> None:
