@@ -89,6 +89,8 @@ def _shown(cycles: Iterable[Replayed], tape: Recording) -> Iterator[Replayed]:
 
 
 def _tell_difference(each: Replayed, count: int) -> None:
+    from qosmanager.engine.step import RULES  # noqa: PLC0415 - as above
+
     difference = each.difference
     assert difference is not None
     click.echo(f"cycle {each.record.number} at {iso(each.record.wall)}: {difference.field} is not the same")
@@ -97,6 +99,11 @@ def _tell_difference(each: Replayed, count: int) -> None:
     click.echo(
         f"{count - 1} cycle{'' if count == 2 else 's'} before it came out the same; `--at {iso(each.record.wall)}` explains this one"
     )
+    if each.recorded.rules != RULES:
+        click.echo(
+            f"it was recorded under rules {each.recorded.rules} (qosmanager {each.recorded.version}) and is decided by rules {RULES} now: "
+            "a difference is no fault (docs/record.md)"
+        )
 
 
 def _explain(tape: Recording, at: str) -> int:

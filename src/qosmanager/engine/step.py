@@ -18,6 +18,8 @@ from qosmanager.model.census import Census
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 
+RULES = 2  # one more with every change after which the same readings may be decided otherwise
+
 
 class Judged(Struct, frozen=True):
     """A snapshot, what it means, and the state that remembers it."""

@@ -9,41 +9,44 @@ are, all at once, as one large number with 64 binary digits for each: in Python 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from operator import add, sub
 from typing import TypeAlias
 
 from qosmanager.record.grid import Grid
 
-Codes: TypeAlias = bytes  # of floats, 8 bytes each, lowest first; row after row
+Codes: TypeAlias = bytes  # of floats, 8 bytes each, lowest first; column after column
 Value: TypeAlias = float | int | None
 
 CELL = 8  # bytes
 _BELOW = 1 << 30  # steps below 0 at which "not measured" stands: no reading is there, and the way to it is short
 _ZERO = 0x80  # added to each byte of a difference: one that is small, up or down, then changes nothing in the bytes above
+_KEPT = 256  # sizes that come again and again
 
 
 class Columns:
-    """The numbers that stand for values of some grids; of each row the values of all grids, then the next row."""
+    """The numbers that stand for values of some grids: those of the first grid of all rows, then those of the next one."""
 
     def __init__(self, grids: Sequence[Grid]) -> None:
         self.width = len(grids)
         self._grids = grids
         self._shifts = tuple(grid.shift for grid in grids)
         self._unknowns = tuple(grid.shift - _BELOW * grid.step for grid in grids)
+        self._spread: dict[int, tuple[tuple[float, ...], tuple[float, ...]]] = {}  # shifts and unknowns, by rows
 
     def unknown(self, rows: int) -> Codes:
         """Return the numbers of rows of which nothing is measured."""
-        return struct.pack(f"<{self.width}d", *self._unknowns) * rows
+        return struct.pack(f"<{self.width * rows}d", *self._for_each(rows)[1])
 
     def codes(self, values: Sequence[Value], rows: int) -> Codes:
-        """Return the numbers of values."""
-        layout = f"<{len(values)}d"
+        """Return the numbers of values, column after column."""
+        layout, (shifts, unknowns) = f"<{len(values)}d", self._for_each(rows)
         try:
-            return struct.pack(layout, *map(add, values, self._shifts * rows))
+            return struct.pack(layout, *map(add, values, shifts))
         except TypeError:
             pass  # there is a None among them
-        pairs = zip(values, self._shifts * rows, self._unknowns * rows, strict=True)
+        pairs = zip(values, shifts, unknowns, strict=True)
         return struct.pack(layout, *[none if value is None else value + shift for value, shift, none in pairs])
 
     def values(self, codes: Codes, rows: int) -> list[Value]:
@@ -54,21 +57,30 @@ class Columns:
                 None if code == none else int(code - grid.shift) if grid.whole else code - grid.shift
                 for code, grid, none in zip(floats, self._grids, self._unknowns, strict=True)
             ]
-        values: list[Value] = list(map(sub, floats, self._shifts * rows))
-        for number, (grid, none) in enumerate(zip(self._grids, self._unknowns, strict=True)):
-            column = floats[number :: self.width]
+        values: list[Value] = []
+        for begin, grid, none in zip(range(0, len(floats), rows), self._grids, self._unknowns, strict=True):
+            column = floats[begin : begin + rows]
+            found: Iterable[Value] = map(sub, column, repeat(grid.shift))
             if none in column:
-                values[number :: self.width] = [
-                    None if code == none else value for code, value in zip(column, values[number :: self.width], strict=True)
-                ]
-            if grid.whole:
-                values[number :: self.width] = [None if value is None else int(value) for value in values[number :: self.width]]
+                found = (None if code == none else value for code, value in zip(column, found, strict=True))
+            values += (None if value is None else int(value) for value in found) if grid.whole else found
         return values
 
+    def _for_each(self, rows: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return what each value of so many rows is shifted by, and what stands for it when it is unknown."""
+        if rows not in self._spread:
+            if len(self._spread) > _KEPT:
+                self._spread.clear()
+            self._spread[rows] = _repeated(self._shifts, rows), _repeated(self._unknowns, rows)
+        return self._spread[rows]
 
-def pack(codes: Codes, before: Codes, width: int) -> bytes:
-    """Return the differences to as many numbers in rows of this width: how many bytes each has, then all lowest bytes, all second ones, and
-    so on, each column by column."""
+
+def _repeated(numbers: tuple[float, ...], rows: int) -> tuple[float, ...]:
+    return tuple(number for number in numbers for _ in range(rows))
+
+
+def pack(codes: Codes, before: Codes) -> bytes:
+    """Return the differences to as many numbers: how many bytes each has, then all lowest bytes, all second ones, and so on."""
     size = len(codes)
     mask, zeros, nothing = _constants(size)
     number = (int.from_bytes(codes, "little") + zeros - int.from_bytes(before, "little")) & mask
@@ -76,27 +88,18 @@ def pack(codes: Codes, before: Codes, width: int) -> bytes:
     used = CELL
     while used and raw[used - 1 :: CELL] == nothing:
         used -= 1
-    planes = [raw[place::CELL] for place in range(used)]
-    if size > CELL * width:  # of one row the columns are in order already
-        planes = [plane[column::width] for plane in planes for column in range(width)]
-    return bytes((used,)) + b"".join(planes)
+    return bytes((used,)) + b"".join([raw[place::CELL] for place in range(used)])
 
 
-def unpack(data: memoryview, before: Codes, width: int) -> Codes:
+def unpack(data: memoryview, before: Codes) -> Codes:
     """Return the numbers that differ by that from those before."""
     used, size = data[0] if len(data) else CELL + 1, len(before)
-    rows = size // (CELL * width)
-    if used > CELL or len(data) != 1 + used * rows * width:
+    count = size // CELL
+    if used > CELL or len(data) != 1 + used * count:
         raise ValueError("columns of another length")
-    raw, begin = bytearray((_ZERO,)) * size, 1
+    raw = bytearray((_ZERO,)) * size
     for place in range(used):
-        if rows == 1:
-            raw[place::CELL] = data[begin : begin + width]
-            begin += width
-            continue
-        for column in range(width):
-            raw[place + CELL * column :: CELL * width] = data[begin : begin + rows]
-            begin += rows
+        raw[place::CELL] = data[1 + place * count : 1 + (place + 1) * count]
     mask, zeros, _ = _constants(size)
     return ((int.from_bytes(raw, "little") - zeros + int.from_bytes(before, "little")) & mask).to_bytes(size, "little")
 
@@ -107,7 +110,7 @@ _CONSTANTS: dict[int, tuple[int, int, bytes]] = {}
 def _constants(size: int) -> tuple[int, int, bytes]:
     """Return the mask of so many bytes, what is added to differences, and a plane without any; a few sizes come again and again."""
     if size not in _CONSTANTS:
-        if len(_CONSTANTS) > 256:
+        if len(_CONSTANTS) > _KEPT:
             _CONSTANTS.clear()
         _CONSTANTS[size] = (1 << 8 * size) - 1, int.from_bytes(bytes((_ZERO,)) * size, "little"), bytes((_ZERO,)) * (size // CELL)
     return _CONSTANTS[size]

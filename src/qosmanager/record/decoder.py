@@ -7,7 +7,7 @@ ValueError or IndexError, for which the reader answers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -20,10 +20,13 @@ from qosmanager.model.own_use import OwnUse
 from qosmanager.model.pause import Pause
 from qosmanager.model.snapshot import Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
 from qosmanager.model.state import State
-from qosmanager.record.columns import CELL, Codes, Value, unpack
-from qosmanager.record.encoder import ALL_ROWS, SOME_ROWS, Table, scalars
+from qosmanager.record.columns import CELL, Codes, Columns, Value, unpack
+from qosmanager.record.encoder import ALL_ROWS, SOME_ROWS, scalars
 from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, Grid
 from qosmanager.record.messages import Message, Places
+
+if TYPE_CHECKING:
+    from qosmanager.record.file import Header  # not without the extra
 
 # Where what is once in a cycle begins among its numbers.
 _FIRST_OWN = len(CYCLE)
@@ -33,8 +36,9 @@ _MOST_STAGES = 64
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """One cycle of a recording, without its readings. `version` is that of the agent; `before` the engine's state before it, where the
-    recording holds it: elsewhere it follows from the cycle before. `wall` is epoch seconds, `durations` milliseconds by stage."""
+    """One cycle of a recording, without its readings. `version` is that of the agent, `rules` the number of those that it decided by;
+    `before` the engine's state before it, where the recording holds it: elsewhere it follows from the cycle before. `wall`: epoch seconds,
+    `durations` milliseconds by stage."""
 
     version: str
     number: int
@@ -51,14 +55,15 @@ class Recorded(Struct, frozen=True, kw_only=True):
     own: OwnUse | None
     durations: dict[str, float]
     cause: str = ""
+    rules: int = 1
 
 
 class Decoder:
     """One stream of messages from its beginning. `take` follows them, `snapshot` builds the readings of the last one. Who wants no pod's
     readings, of none of them, calls `outline` instead."""
 
-    def __init__(self, version: str) -> None:
-        self._version = version
+    def __init__(self, header: Header) -> None:
+        self._header = header
         self._scalars: Codes = b""
         self._values: list[Value] = []
         self._stages: tuple[str, ...] = ()
@@ -96,13 +101,14 @@ class Decoder:
             self._move(message.roster.order, message.roster.pods)
         columns = scalars(len(self._stages))
         before = self._scalars if len(self._scalars) == CELL * columns.width else columns.unknown(1)
-        self._scalars = unpack(memoryview(message.scalars), before, columns.width)
+        self._scalars = unpack(memoryview(message.scalars), before)
         self._values = columns.values(self._scalars, 1)
         number, wall, time = self._values[:3]
         if self._settings is None or self._node is None or number is None or wall is None:
             raise ValueError("the first cycle of a file does not hold everything")
         return Recorded(
-            version=self._version,
+            version=self._header.version,
+            rules=self._header.rules,
             number=int(number),
             time=time,
             wall=wall,
@@ -235,7 +241,7 @@ class GroupReader(Generic[T]):
             rows = list(range(count))
         else:
             raise ValueError("no kind of rows that is known")
-        codes = unpack(view, self._table.take(rows), self._table.columns.width)
+        codes = unpack(view, self._table.take(rows))
         self._table.put(rows, codes)
         self._stale.update(rows)
 
@@ -246,12 +252,46 @@ class GroupReader(Generic[T]):
         if not rows:
             return stale
         table, values = self._table, self.values
-        width = table.columns.width
         readings = table.columns.values(table.take(rows), len(rows))
-        columns = [readings[column::width] for column in range(width)]
+        columns = [readings[begin : begin + len(rows)] for begin in range(0, len(readings), len(rows))]
         for row, value in zip(rows, map(self._renew, [values[row] for row in rows], *columns), strict=True):
             values[row] = value
         return stale
+
+
+class Table:
+    """The numbers of all pods' readings of one kind, column after column."""
+
+    def __init__(self, grids: tuple[Grid, ...]) -> None:
+        self.columns = Columns(grids)
+        self.rows = 0
+        self._codes = bytearray()
+
+    def move(self, order: list[int]) -> None:
+        """Put the rows into the order of a new roster; who is new is not measured yet."""
+        unknown, codes, moved = self.columns.unknown(1), self._codes, bytearray()
+        for column in range(self.columns.width):
+            fresh, begin = unknown[column * CELL : (column + 1) * CELL], column * self.rows
+            for was in order:
+                moved += fresh if was < 0 else codes[(begin + was) * CELL : (begin + was + 1) * CELL]
+        self._codes, self.rows = moved, len(order)
+
+    def take(self, rows: list[int]) -> Codes:
+        """Return the numbers of some rows, lowest first."""
+        if len(rows) == self.rows:
+            return bytes(self._codes)
+        return b"".join([self._codes[place : place + CELL] for place in self._places(rows)])
+
+    def put(self, rows: list[int], codes: Codes) -> None:
+        """Replace them."""
+        if len(rows) == self.rows:
+            self._codes = bytearray(codes)
+            return
+        for number, place in enumerate(self._places(rows)):
+            self._codes[place : place + CELL] = codes[number * CELL : (number + 1) * CELL]
+
+    def _places(self, rows: list[int]) -> list[int]:
+        return [(begin + row) * CELL for begin in range(0, self.columns.width * self.rows, self.rows) for row in rows]
 
 
 # By name, not by a dictionary of the grids' fields: these are made for every pod of every cycle.

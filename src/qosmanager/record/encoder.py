@@ -5,11 +5,11 @@ In: what the recorder was told of each cycle. Out: `Message`s, which only a `Dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain, compress, count, repeat
+from itertools import chain, compress, repeat
 from operator import attrgetter, is_not, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct
 from msgspec.structs import astuple, replace
@@ -19,7 +19,7 @@ from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import NO_CPU, NO_LATENCY, NO_MEMORY, NOT_OBSERVED, Node, Pod, PodCpu, PodLatency, PodMemory, Snapshot
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
-from qosmanager.record.columns import CELL, Codes, Columns, pack
+from qosmanager.record.columns import Codes, Columns, pack
 from qosmanager.record.grid import CPU, CYCLE, LATENCY, MEMORY, NODE, OBSERVED, OWN, STAGE, Grid
 from qosmanager.record.messages import Message, Place, Places, Roster
 
@@ -30,10 +30,10 @@ _FIELDS = Pod.__struct_fields__
 _PARTS = itemgetter(*(_FIELDS.index(kind) for kind in _KINDS))
 _DECLARED = itemgetter(*(place for place, field in enumerate(_FIELDS) if field not in _KINDS))
 _NO_PODS: PodColumns = ((),) * len(_FIELDS)
-_REQUEST, _LIMIT = attrgetter("request"), attrgetter("limit")
 _CYCLE = (*CYCLE, *OWN, *NODE)
 ALL_ROWS = b"\x01"
 SOME_ROWS = b"\x00"
+_DIGITS = bytes.maketrans(b"\0\1", b"01")
 
 
 @cache
@@ -73,9 +73,7 @@ class Encoder:
         self._thrift: object = UNSET
         self._pods: tuple[Pod, ...] | None = None
         self._declared: PodColumns = ()
-        self._claims: PodColumns = ()
-        self._parts: PodColumns = ()
-        self._groups = (Group(CPU), Group(MEMORY), Group(LATENCY), Group(OBSERVED))
+        self._groups = (Group(CPU, NO_CPU), Group(MEMORY, NO_MEMORY), Group(LATENCY, NO_LATENCY), Group(OBSERVED, NOT_OBSERVED))
 
     def encode(self, taken: Taken) -> Message:
         """Return the message of the next cycle."""
@@ -83,7 +81,7 @@ class Encoder:
         columns = tuple(zip(*map(astuple, record.snapshot.pods), strict=True)) or _NO_PODS
         parts = _PARTS(columns)
         roster = self._take_roster(record.snapshot.pods, _DECLARED(columns), parts)
-        cpu, memory, latency, observed = (group.take(part) for group, part in zip(self._groups, parts, strict=True))
+        cpu, memory, latency, observed = (group.take() for group in self._groups)
         message = Message(
             scalars=self._take_scalars(record),
             plan=record.plan,
@@ -175,15 +173,13 @@ class Encoder:
         codes = columns.codes(values, 1)
         before = self._scalars if len(self._scalars) == len(codes) else columns.unknown(1)
         self._scalars = codes
-        return pack(codes, before, columns.width)
+        return pack(codes, before)
 
     def _take_roster(self, pods: tuple[Pod, ...], declared: PodColumns, parts: PodColumns) -> Roster | None:
-        """Return who is here when that has changed, and move the columns along."""
+        """Look at the readings; return who is here when that has changed, and move the readings along."""
         before, self._pods = self._pods, pods
         known, self._declared = self._declared, declared
-        claims, self._claims = self._claims, (tuple(map(_REQUEST, parts[0])), tuple(map(_LIMIT, parts[0])))
-        was, self._parts = self._parts, parts
-        if before is not None and declared == known and claims == self._claims and _same_claims(parts, was):
+        if before is not None and declared == known and all(map(Group.look, self._groups, parts)):
             return None
         places = {pod.key: place for place, pod in enumerate(before or ())}
         order = [places.get(pod.key, -1) for pod in pods]
@@ -192,77 +188,68 @@ class Encoder:
             for place, (pod, was_at) in enumerate(zip(pods, order, strict=True))
             if was_at < 0 or before is None or without_pod_readings(pod) != without_pod_readings(before[was_at])
         }
-        for group in self._groups:
+        for group, part in zip(self._groups, parts, strict=True):
             group.move(order)
+            group.look(part)
         return Roster(order, changed)
 
 
+class Rows(NamedTuple):
+    """What some pods' readings of one kind are: what is declared in them, column by column, and the numbers of the others."""
+
+    declared: tuple[Any, ...]
+    codes: Codes
+
+
 class Group:
-    """One kind of readings of all pods (their `cpu`, say), as columns. Only readings that are new objects are looked at."""
+    """One kind of readings of all pods (their `cpu`, say). Only those that are new objects are looked at."""
 
-    def __init__(self, grids: tuple[Grid, ...]) -> None:
-        self._readings = attrgetter(*(grid.field for grid in grids))
-        self._known: Sequence[Any] = ()
-        self._table = Table(grids)
+    def __init__(self, grids: tuple[Grid, ...], unknown: Any) -> None:
+        """`unknown`: such readings of a pod of which nothing is known."""
+        fields = type(unknown).__struct_fields__
+        measured = [fields.index(grid.field) for grid in grids]
+        self._measured = measured
+        self._declared = [place for place in range(len(fields)) if place not in measured]
+        self._columns = Columns(grids)
+        self._unknown = unknown
+        self._known: Sequence[Any] = ()  # those that were told last
+        self._all: Rows | None = None  # what they are, if all of them were told at once
+        self._now: Sequence[Any] = ()
+        self._new: list[bool] = []
+        self._rows = self._before = Rows((), b"")  # of those that are new, and of what stood in their places
 
     def move(self, order: list[int]) -> None:
-        """Put the rows into the order of a new roster."""
-        self._known = [None if was < 0 else self._known[was] for was in order]
-        self._table.move(order)
+        """Put what is known into the order of a new roster."""
+        self._known = [self._unknown if was < 0 else self._known[was] for was in order]
+        self._all = None
 
-    def take(self, now: Sequence[Any]) -> bytes:
+    def look(self, now: Sequence[Any]) -> bool:
+        """See what is new; return whether what is declared is as it was."""
+        self._now, self._new = now, list(map(is_not, now, self._known))
+        if True not in self._new:
+            return True
+        self._rows = self._rows_of(compress(now, self._new))
+        self._before = self._all if self._all is not None and False not in self._new else self._rows_of(compress(self._known, self._new))
+        return self._rows.declared == self._before.declared
+
+    def take(self) -> bytes:
         """Return what is new: which rows, and the differences; empty: nothing."""
-        rows = list(compress(count(), map(is_not, now, self._known)))
-        if not rows:
+        if True not in self._new:
             return b""
-        self._known = now
-        everyone = len(rows) == len(now)
-        changed = now if everyone else [now[row] for row in rows]
-        table = self._table
-        codes = table.columns.codes(list(chain.from_iterable(map(self._readings, changed))), len(rows))
-        packed = pack(codes, table.take(rows), table.columns.width)
-        table.put(rows, codes)
-        return (ALL_ROWS if everyone else SOME_ROWS + bitmap(rows, len(now))) + packed
+        everyone = False not in self._new
+        self._known, self._all = self._now, self._rows if everyone else None
+        return (ALL_ROWS if everyone else SOME_ROWS + bitmap(self._new)) + pack(self._rows.codes, self._before.codes)
+
+    def _rows_of(self, readings: Iterable[Any]) -> Rows:
+        columns = tuple(zip(*map(astuple, readings), strict=True))
+        values = list(chain.from_iterable([columns[place] for place in self._measured]))
+        return Rows(tuple([columns[place] for place in self._declared]), self._columns.codes(values, len(columns[0])))
 
 
-class Table:
-    """The numbers of all pods' readings of one kind, row after row."""
-
-    def __init__(self, grids: tuple[Grid, ...]) -> None:
-        self.columns = Columns(grids)
-        self.rows = 0
-        self._row = CELL * len(grids)
-        self._codes = bytearray()
-
-    def move(self, order: list[int]) -> None:
-        """Put the rows into the order of a new roster; who is new is not measured yet."""
-        fresh, row, codes = self.columns.unknown(1), self._row, self._codes
-        self._codes = bytearray(b"".join(fresh if was < 0 else codes[was * row : (was + 1) * row] for was in order))
-        self.rows = len(order)
-
-    def take(self, rows: list[int]) -> Codes:
-        """Return the numbers of some rows, lowest first."""
-        if len(rows) == self.rows:
-            return bytes(self._codes)
-        codes, row = self._codes, self._row
-        return b"".join([codes[place * row : (place + 1) * row] for place in rows])
-
-    def put(self, rows: list[int], codes: Codes) -> None:
-        """Replace them."""
-        if len(rows) == self.rows:
-            self._codes = bytearray(codes)
-            return
-        row = self._row
-        for number, place in enumerate(rows):
-            self._codes[place * row : (place + 1) * row] = codes[number * row : (number + 1) * row]
-
-
-def bitmap(rows: list[int], count: int) -> bytes:
-    """Return a bit for each of `count` rows, 1 for those given."""
-    bits = 0
-    for row in rows:
-        bits |= 1 << row
-    return bits.to_bytes((count + 7) // 8, "little")
+def bitmap(rows: Sequence[bool]) -> bytes:
+    """Return a bit for each of at least one row, the first one lowest."""
+    digits = bytes(reversed(rows)).translate(_DIGITS)
+    return int(digits, 2).to_bytes((len(rows) + 7) // 8, "little")
 
 
 def without_pod_readings(pod: Pod) -> Pod:
@@ -284,15 +271,6 @@ def _declared_memory(memory: PodMemory) -> PodMemory:
 
 
 _NO_NODE_READINGS: dict[str, None] = dict.fromkeys((grid.field for grid in NODE), None)
-
-
-def _same_claims(parts: PodColumns, before: PodColumns) -> bool:
-    """Tell whether what else is declared of memory, and objectives, are as they were; those of the CPU are compared as columns."""
-    for memory, known in compress(zip(parts[1], before[1], strict=True), map(is_not, parts[1], before[1])):
-        if memory.request != known.request or memory.limit != known.limit or memory.growth_before != known.growth_before:
-            return False
-    fresh = compress(zip(parts[2], before[2], strict=True), map(is_not, parts[2], before[2]))
-    return all(latency.slo == known.slo for latency, known in fresh)
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("<I")
 _LARGEST_HEADER = 4096
 _LARGEST_BLOCK = 16 << 20  # bytes, compressed
 _LARGEST_MESSAGE = 64 << 20  # bytes; a block unpacks to at most as much
-_LEVEL = 3
+_LEVEL = 1  # readings are noise: higher ones take longer and find no more
 _WINDOW = 20  # 1 MiB of the past to find repetitions in; bounds the memory of both sides
 
 
@@ -35,10 +35,12 @@ class NotARecordingError(Exception):
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """Who wrote the file and when it was begun (epoch seconds)."""
+    """Who wrote the file, when it was begun (epoch seconds), and by which rules its cycles were decided (engine/step.py); the first did not
+    say."""
 
     version: str
     begun: float
+    rules: int = 1
 
 
 class Damage(Struct, frozen=True):

@@ -125,7 +125,7 @@ def _without_readings(decoder: Decoder, message: Message) -> Recorded:
 
 
 def _cycles(file: FileReader, take: Callable[[Decoder, Message], T]) -> Iterator[T]:
-    decoder = Decoder(file.header.version)
+    decoder = Decoder(file.header)
     try:
         for data in file.messages():
             try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from qosmanager import __version__
+from qosmanager.engine.step import RULES
 from qosmanager.record.directory import Directory
 from qosmanager.record.encoder import Encoder, Taken
 from qosmanager.record.file import FileWriter, Header
@@ -106,7 +107,7 @@ class Writer:
             return file
         self._end()
         self._place.keep(bounds.total - bounds.of_one_file)
-        self._file = fresh = self._place.begin(Header(version=__version__, begun=wall))
+        self._file = fresh = self._place.begin(Header(version=__version__, begun=wall, rules=RULES))
         self._encoder = Encoder()
         self._began = self._flushed = self._synced = now
         return fresh

@@ -84,14 +84,21 @@ def test_only_the_strategy_usage_remembers_what_ls_used():
     assert remembered(snapshot(ls("a", usage=3.0), ls("b"), cpu_usage=3.0), None, USAGE).recent[-1].ls_usage is None
 
 
-def test_by_the_strategy_usage_the_limit_turns_upwards_a_minute_after_its_last_turn():
+@pytest.mark.parametrize("wanted", [settings(), USAGE], ids=["pressure", "usage"])
+def test_the_limit_turns_upwards_a_minute_after_its_last_turn(wanted):
     fell = {"last_move": -1, "reversals": (NOW - 59,)}
-    assert limit(using(2.0), held(5.0, **fell), USAGE) is None
-    assert limit(using(2.0), held(5.0, last_move=-1, reversals=(NOW - 60,)), USAGE) == pytest.approx(6.6)
-    # A rise goes on, a fall is at once, and by the strategy pressure nothing waits.
-    assert limit(using(2.0), held(5.0, last_move=1, reversals=(NOW - 1,)), USAGE) == pytest.approx(6.6)
-    assert limit(using(2.0), held(9.0, **fell), USAGE) == pytest.approx(8.4)
-    assert limit(using(2.0), held(5.0, **fell)) == pytest.approx(6.6)
+    assert limit(using(2.0), held(5.0, **fell), wanted) is None
+    assert limit(using(2.0), held(5.0, last_move=-1, reversals=(NOW - 60,)), wanted) == pytest.approx(6.6)
+    # A rise goes on; after a fall that was no turn nothing waits.
+    assert limit(using(2.0), held(5.0, last_move=1, reversals=(NOW - 1,)), wanted) == pytest.approx(6.6)
+    assert limit(using(2.0), held(5.0, last_move=-1), wanted) == pytest.approx(6.6)
+
+
+def test_a_fall_waits_for_no_turn():
+    # 16 - 8 that LS wants.
+    rose = {"last_move": 1, "reversals": (NOW - 1,)}
+    assert limit(using(8.0), held(9.0, **rose)) == pytest.approx(8.0)
+    assert limit(using(2.0), held(9.0, **rose), USAGE) == pytest.approx(8.4)
 
 
 def test_the_strategy_usage_aims_no_sharper_than_two_percent_of_the_node_or_a_tenth_of_the_limit():

@@ -22,7 +22,7 @@ from qosmanager.model.state import State
 
 _STARVING_AFTER = 600.0  # seconds at the floor
 _CPUS_AGAIN = 60.0  # seconds after which CPUs that could not be set are tried again
-_SOFT, _SOFT_AT_MOST = 0.02, 0.1  # of the CPUs, and of the limit: strategy usage aims no sharper at its target
+_SOFT, _SOFT_AT_MOST = 0.02, 0.1  # of the CPUs, and of the limit: less is not worth a turn upwards, nor to strategy usage a fall
 _PLUGIN = Plugin.CPU_SUPPRESS
 
 
@@ -99,7 +99,7 @@ def _approach(facts: Facts, draft: Draft, allowed: Allowance) -> tuple[float, Dr
     if facts.census.unmeasured:
         names = ", ".join(facts.census.unmeasured[:3])
         return limit, draft.refuse(_PLUGIN, "not-measured", f"BE is not raised while the CPU usage of some pod is unknown: {names}")
-    if settings.strategy is Strategy.USAGE and draft.state.last_move < 0 and not _is_worth_a_turn(facts, draft, target - limit):
+    if draft.state.last_move < 0 and not _is_worth_a_turn(facts, draft, target - limit):
         return limit, draft
     step = settings.relax_step * facts.cpus * facts.dt * (0.5 if draft.state.oscillating else 1.0)
     return min(target, limit + step), moved(facts, draft, 1)
@@ -115,7 +115,7 @@ def _is_worth_a_fall(facts: Facts, allowed: Allowance, limit: float) -> bool:
 
 def _is_worth_a_turn(facts: Facts, draft: Draft, rise: float) -> bool:
     """Tell whether a limit that fell is to rise again: services want more and less by the second, so not for little, and a minute after the
-    last turn."""
+    last turn (section 13)."""
     return not last_minute(facts, draft.state) and is_at_least(rise, _SOFT * facts.cpus)
 
 
