@@ -7,7 +7,7 @@ histogram_quantile computes it. Lines that are not understood are left out, as b
 from __future__ import annotations
 
 import re
-from math import inf, isfinite, isnan
+from math import inf, isfinite
 
 # Possessive and inside one line: a hostile text of a mebibyte must not cost more than its length.
 LABELS = r'\{((?:[^"}\n]|"(?:[^"\\\n]|\\.)*+")*+)\}[ \t]+(\S+)'
@@ -21,7 +21,8 @@ class HistogramReader:
         self._line = re.compile("^" + re.escape(name) + "_bucket" + LABELS, re.MULTILINE)
 
     def read(self, text: str) -> dict[float, float]:
-        """Return the cumulative count by upper bound in seconds. Raises ValueError when the histogram is not there or has no +Inf."""
+        """Return the cumulative count by upper bound in seconds, all above 0: no time is less. Raises ValueError when the histogram is not
+        there, has no +Inf, or nothing else: then it says of no value how large it is."""
         counts: dict[float, float] = {}
         for match in self._line.finditer(text):
             bound = _BOUND.search(match[1])
@@ -29,10 +30,12 @@ class HistogramReader:
                 upper, count = float(bound[1] if bound else "nan"), float(match[2])
             except ValueError:
                 continue
-            if not isnan(upper) and isfinite(count):
+            if upper > 0 and isfinite(count):
                 counts[upper] = counts.get(upper, 0.0) + count
         if inf not in counts:
             raise ValueError("no such histogram with a +Inf bucket")
+        if len(counts) == 1:
+            raise ValueError("the histogram has no bucket below +Inf")
         return counts
 
 
@@ -45,7 +48,8 @@ def added(before: dict[float, float], now: dict[float, float]) -> dict[float, fl
 
 
 def quantile(share: float, cumulative: dict[float, float]) -> float | None:
-    """Return the value below which `share` (0 to 1) of the observations lie, linear inside its bucket; None: no observation.
+    """Return the value below which `share` (0 to 1) of the observations lie, linear inside its bucket; None: no observation. Bounds are
+    above 0.
 
     In the +Inf bucket it is the largest finite bound: all that is known is that the value is above it.
     """
@@ -60,8 +64,6 @@ def quantile(share: float, cumulative: dict[float, float]) -> float | None:
         if count >= rank:
             if bound == inf:
                 return lower
-            if bound <= 0:
-                return bound
             return lower + (bound - lower) * ((rank - below) / (count - below)) if count > below else bound
         lower, below = bound, count
     return lower

@@ -32,6 +32,19 @@ def test_a_text_without_the_histogram_is_refused(text):
         HistogramReader("rq").read(text)
 
 
+def test_a_histogram_of_nothing_but_inf_says_of_no_value_how_large_it_is():
+    text = 'h_bucket{le="nan"} 5\nh_bucket{le="-1"} 5\nh_bucket{le="0"} 5\nh_bucket{le="0.1"} NaN\nh_bucket{le="+Inf"} 5\n'
+    with pytest.raises(ValueError, match=r"^the histogram has no bucket below \+Inf$"):
+        HistogramReader("h").read(text)
+
+
+def test_a_bound_that_no_time_is_below_is_left_out():
+    text = 'h_bucket{le="-1"} 200\nh_bucket{le="0"} 200\nh_bucket{le="0.1"} 200\nh_bucket{le="+Inf"} 200\n'
+    counts = HistogramReader("h").read(text)
+    assert counts == {0.1: 200.0, inf: 200.0}
+    assert quantile(0.99, counts) == pytest.approx(0.099)
+
+
 def test_a_name_is_taken_literally():
     with pytest.raises(ValueError, match="no such histogram"):
         HistogramReader("r.").read(TEXT)
