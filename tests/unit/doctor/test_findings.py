@@ -137,8 +137,9 @@ def test_the_cpuset_policy_needs_cpusets_not_quotas():
     without_quota = replace(GOOD, writes={"cpu": Trial(False, "no"), "cpuset": YES})
     assert abilities(without_quota, settings)["CPUSuppress"] is Ability.ACTIVE
     assert abilities(replace(GOOD, writes={"cpu": YES, "cpuset": Trial(False, "no")}), settings)["CPUSuppress"] is Ability.IMPOSSIBLE
-    static = replace(GOOD, kubelet=Kubelet(static=True), versions={**GOOD.versions, "cpuset": 1})
-    assert abilities(static, settings)["CPUSuppress"] is Ability.DEGRADED
+    for static, ability in ((True, Ability.DEGRADED), (None, Ability.DEGRADED), (False, Ability.ACTIVE)):
+        host = replace(GOOD, kubelet=Kubelet(static=static), versions={**GOOD.versions, "cpuset": 1})
+        assert abilities(host, settings)["CPUSuppress"] is ability
 
 
 def test_without_root_nothing_is_called_impossible_that_was_not_tried():
