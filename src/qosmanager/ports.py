@@ -42,10 +42,12 @@ class Earlier(Struct, frozen=True):
 
 
 class Jump(Struct, frozen=True, kw_only=True):
-    """What cannot wait for the next cycle: the pods (keys) that are out of their habit, each as it was just before, and why."""
+    """What cannot wait for the next cycle: the pods (keys) that are out of their habit, each as it was just before, and why. `urgent`:
+    whatever such cycles have cost so far."""
 
     pods: Mapping[str, Earlier]
     reason: str
+    urgent: bool = False
 
 
 class AlarmCost(Struct, frozen=True, kw_only=True):
@@ -55,8 +57,22 @@ class AlarmCost(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class MemoryGuard(Struct, frozen=True):
+    """Available memory of the node in bytes: as the last cycle `seen` it, and the `level` below which its fall is no matter of waiting."""
+
+    level: float
+    seen: int
+
+    def is_broken(self, available: int) -> bool:
+        """Tell whether it is below the level and has fallen by more than an eighth of that."""
+        return available < self.level and self.seen - available > self.level / 8
+
+
 class Alarm(Protocol):
-    """Waits between cycles with an ear on the groups of the services."""
+    """Waits between cycles with an ear on the groups of the services, and an eye on memory."""
+
+    def guard(self, memory: MemoryGuard | None, interval: float) -> None:
+        """Look at the node's available memory each `interval` seconds from now on; None: no longer. Does nothing where it cannot."""
 
     def watch(self, groups: Mapping[str, str], interval: float) -> str:
         """Listen to these groups (by pod key) from now on, looking each `interval` seconds; to none where there are none. Returns how, for

@@ -9,13 +9,18 @@ _GIB = 1 << 30
 _STALL_COOLS_IN = 15.0  # seconds that a stall average stays high after its cause is gone
 
 
+def oom_floor(total: int) -> float:
+    """Return the available memory under which there is a risk whatever else is: 3 percent, at least 512 MiB, at most 4 GiB (bytes)."""
+    return min(max(0.03 * total, _GIB / 2), 4 * _GIB)
+
+
 def oom_risk(node: Node, min_available: float, since_victim_ended: float | None) -> OomRisk:
     """Judge the node's memory. `min_available` is a ratio; `since_victim_ended` is in seconds, None: no victim has ended."""
     total, available = node.memory_total, node.memory_available
     if not total or available is None:
         return OomRisk(present=False)
     reasons = []
-    floor = min(max(0.03 * total, _GIB / 2), 4 * _GIB)
+    floor = oom_floor(total)
     if available < floor:
         reasons.append(f"available {available / _GIB:.2f} GiB is under the floor of {floor / _GIB:.2f} GiB")
     trend = node.memory_available_trend

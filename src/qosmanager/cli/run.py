@@ -46,6 +46,7 @@ from qosmanager.execute.actuator import Actuator
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.clock import LinuxClock
+from qosmanager.linux.memory_left import MemoryLeft
 from qosmanager.linux.memory_lock import lock_memory
 from qosmanager.linux.own_meter import ProcessMeter
 from qosmanager.linux.pause_file import PauseFile
@@ -219,7 +220,8 @@ def serve(options: Options, stack: ExitStack) -> None:
     readings = measured.readings if tape is None else tape.readings
     local = PauseFile(options.state_dir, LinuxBoot())
     edge = Edge(readings, hands.actuator, clock, local if cluster is None else cluster.pauses(local), thrift)
-    alarm = StallAlarm(hands.hierarchies)
+    # Of a group that stands for the node, what is available takes a cycle to find out.
+    alarm = StallAlarm(hands.hierarchies, MemoryLeft().read if options.node_cgroup is None else lambda: None)
     stack.callback(alarm.close)
     wired = Wired(edge, hands.actuator, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:

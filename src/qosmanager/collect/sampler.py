@@ -30,6 +30,7 @@ LIMITS = 10.0  # seconds between two looks at the CPUs that BE may have
 CPU_TREND = 120.0
 LS_GROWTH = 300.0
 AVAILABLE_TREND = 60.0
+LOW_MEMORY = 0.3  # of the node's memory available: below it what BE holds may change faster than it is usually looked at
 AVAILABLE_SPAN = 10.0  # seconds of history before a fall of memory means anything
 LEAST_GAP = 15.0  # seconds; a slow cycle on a pressed node is no gap, a stopped process is one
 MEGABYTE = 1_000_000
@@ -77,6 +78,7 @@ class Sampler:
         self._thrift = 0
         self._hurried: Mapping[str, Earlier] = {}
         self._hurried_at = 0.0
+        self._early = False
         self._be_cpus: tuple[int, ...] = ()
         self._be_cpus_pace = Pace(LIMITS, 1.0)
         self._isolation = IsolationReader(sources.isolated, settings)
@@ -102,8 +104,8 @@ class Sampler:
         self._thrift = steps
 
     def hurry(self, pods: Mapping[str, Earlier]) -> None:
-        """Have the next cycle look at these pods as they are since a moment ago, however short ago that was."""
-        self._hurried, self._hurried_at = pods, self._sources.clock.monotonic()
+        """The next cycle comes before its turn, and looks at these pods as they are since a moment ago, however short ago that was."""
+        self._hurried, self._hurried_at, self._early = pods, self._sources.clock.monotonic(), True
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ class Sampler:
             missing[EVICTIONS] = barred
         sums = Sums(pods)
         # A cycle that came early is no part of the history: it would count for as much as one that stands for a whole period.
-        early, self._hurried = bool(self._hurried), {}
+        early, self._early, self._hurried = self._early, False, {}
         if fresh and not early:
             self._remember(now, sums)
         snapshot = Snapshot(
@@ -214,6 +216,7 @@ class Sampler:
             thrift=self._thrift,
             hurried=self._hurried,
             hurried_at=self._hurried_at,
+            memory_low=self._is_memory_low(),
         )
         pods: list[Pod] = []
         ended: list[str] = []
@@ -230,6 +233,12 @@ class Sampler:
             self._must_follow = True
             self._informer.invalidate()
         return pods
+
+    def _is_memory_low(self) -> bool:
+        node = self._node.node
+        if node is None or node.memory_total is None or node.memory_available is None:
+            return False
+        return node.memory_available < LOW_MEMORY * node.memory_total
 
     def _remember(self, now: float, sums: Sums) -> None:
         """Put this cycle into the history; a sum over pods of which one is not measured is a gap."""

@@ -12,18 +12,20 @@ from queue import Empty, SimpleQueue
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qosmanager.assess.oom_risk import oom_floor
 from qosmanager.config.settings import Settings
 from qosmanager.model.census import is_above
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.workload import Placement
-from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Earlier, Jump
+from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Earlier, Jump, MemoryGuard
 
 APART = 0.05  # seconds between a cycle before its turn and the one before or after it: a rate over less says nothing
 SHORTEST_PERIOD = 0.5  # seconds; with a shorter one there is no time to gain
 SHARE = 0.003  # of one core that such cycles may take on average, and
 SAVED = 0.2  # seconds of CPU that they may take at once
+AMPLE = 0.5  # of the node's memory available: that much does not go between two cycles
 
 
 class Silence:
@@ -38,6 +40,9 @@ class Silence:
         if groups:
             raise CannotListenError("nothing listens here")
         return ""
+
+    def guard(self, memory: MemoryGuard | None, interval: float) -> None:
+        """Nothing looks here."""
 
     def wait(self, seconds: float) -> None:
         try:
@@ -86,6 +91,7 @@ class FastPath:
             how = self._ways.alarm.watch({} if why_not else self._services(), settings.fast_path.interval)
         except (CannotListenError, OSError) as error:
             why_not = deaf = str(error)
+        self._ways.alarm.guard(_memory_guard(record, settings), settings.fast_path.interval)
         cost = self._ways.alarm.cost()
         self._tell(on=not why_not, reason=why_not, how=how, deaf=deaf, reads=cost.reads, read_seconds=cost.seconds)
 
@@ -96,6 +102,7 @@ class FastPath:
         """The last cycle failed: the next one comes in its turn."""
         self._settle()
         self._ways.alarm.watch({}, self._settings.fast_path.interval)
+        self._ways.alarm.guard(None, self._settings.fast_path.interval)
         self._tell(on=False, reason="the last cycle failed", how="")
 
     def began(self) -> None:
@@ -114,7 +121,7 @@ class FastPath:
             if jump is None:
                 return None
             now = clock.monotonic()
-            if self._may_run(now, until):
+            if self._may_run(now, until, urgent=jump.urgent):
                 self._early.append(now)
                 self._spent_before = alarm.cpu_seconds()
                 self._ways.hurry(jump.pods)
@@ -122,14 +129,14 @@ class FastPath:
                 return jump
         return None
 
-    def _may_run(self, now: float, until: float) -> bool:
+    def _may_run(self, now: float, until: float, *, urgent: bool) -> bool:
         while self._early and now - self._early[0] >= 1.0:
             self._early.popleft()
         if until - now < APART or (self._last is not None and now - self._last < APART):
             return False
         self._saved = min(SAVED, self._saved + SHARE * (now - self._saved_at))
         self._saved_at = now
-        if len(self._early) < self._settings.fast_path.max_per_second and self._saved > 0:
+        if len(self._early) < self._settings.fast_path.max_per_second and (urgent or self._saved > 0):
             return True
         self._tell(held_back=self.use.held_back + 1)
         return False
@@ -145,6 +152,18 @@ class FastPath:
 
     def _tell(self, **changes: object) -> None:
         self.use = replace(self.use, **changes)
+
+
+def _memory_guard(record: CycleRecord, settings: Settings) -> MemoryGuard | None:
+    """Return the available memory below which MemoryEvict acts, where it may and there is somebody to go; None: nothing to look for."""
+    snapshot, node = record.snapshot, record.snapshot.node
+    acts = settings.mode(Plugin.MEMORY_EVICT) is Mode.ENFORCE and not snapshot.paused and not record.plan.degraded
+    if not acts or not settings.fast_path.enabled or settings.sync_period < SHORTEST_PERIOD:
+        return None
+    total, available = node.memory_total, node.memory_available
+    if not total or available is None or available > AMPLE * total or not any(pod.qos is QoS.BE for pod in snapshot.pods):
+        return None
+    return MemoryGuard(max(oom_floor(total), settings.memory_evict.min_available * total), available)
 
 
 def _why_not(record: CycleRecord, settings: Settings) -> str:

@@ -1,8 +1,9 @@
-"""Listening to the services between cycles: the `Alarm` port (specification, section 2: fast path).
+"""Listening to the services, and looking at memory, between cycles: the `Alarm` port (specification, section 2: fast path).
 
 In: the groups of the services. Out: a wait that ends when one of them is out of its habit. At every interval the stalled time of each group
 is read from its cpu.pressure, with its CPU time where it uses some, from descriptors that stay open. Where the kernel allows triggers with
-windows of half a second (CAP_SYS_RESOURCE), it wakes us for the groups that do not stall, and those are not read.
+windows of half a second (CAP_SYS_RESOURCE), it wakes us for the groups that do not stall, and those are not read. Available memory is
+read as often, while the last cycle found little enough of it to ask for that.
 """
 
 from __future__ import annotations
@@ -11,21 +12,25 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.linux.stall_ear import Ear
-from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump
+from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump, MemoryGuard
 
 _LOOK_AGAIN = 10.0  # seconds after which a group that could not be listened to is tried again
 _NAMED = 3  # pods named in a reason
+_MIB = 1 << 20
 
 
 class StallAlarm:
     """The alarm of one machine. `watch` and `wait` are for one thread, `wake` for any."""
 
-    def __init__(self, hierarchies: Hierarchies) -> None:
+    def __init__(self, hierarchies: Hierarchies, available: Callable[[], int | None]) -> None:
+        """`available` reads the node's available memory in bytes; None: it is not known between cycles."""
         self._hierarchies = hierarchies
+        self._available = available
+        self._guard: MemoryGuard | None = None
         self._ears: dict[str, Ear] = {}
         self._armed: dict[int, str] = {}  # descriptor of a trigger -> key
         self._deaf: dict[str, float] = {}  # key -> when it is tried again
@@ -57,10 +62,13 @@ class StallAlarm:
         triggers = f", {len(self._armed)} of them by kernel triggers" if self._armed else ""
         return f"{len(self._ears)} services, looked at every {interval * 1000:.0f} ms{triggers}"
 
+    def guard(self, memory: MemoryGuard | None, interval: float) -> None:
+        self._guard, self._interval = memory, interval
+
     def wait(self, seconds: float) -> Jump | None:
         until = time.monotonic() + seconds
         while (left := until - (now := time.monotonic())) > 0:
-            looking = len(self._ears) > len(self._armed)
+            looking = self._guard is not None or len(self._ears) > len(self._armed)
             if looking and self._next <= now:
                 if (jump := self._look(now)) is not None:
                     return jump
@@ -104,6 +112,9 @@ class StallAlarm:
         self._next = now + self._interval
         self._turn = not self._turn
         began = time.thread_time()
+        if (short := self._look_at_memory()) is not None:
+            self._seconds += time.thread_time() - began
+            return short
         jumped: dict[str, Ear] = {}
         ended: list[str] = []
         turn = self._turn
@@ -124,6 +135,17 @@ class StallAlarm:
             self._let_go(key)
         self._seconds += time.thread_time() - began
         return _jump(jumped, f"in {self._interval * 1000:.0f} ms") if jumped else None
+
+    def _look_at_memory(self) -> Jump | None:
+        if self._guard is None or (available := self._available()) is None:
+            return None
+        self._reads += 1
+        if not self._guard.is_broken(available):
+            return None
+        seen, level = self._guard.seen / _MIB, self._guard.level / _MIB
+        return Jump(
+            pods={}, urgent=True, reason=f"{available / _MIB:.0f} MiB of memory available, {seen:.0f} a moment ago, under {level:.0f}"
+        )
 
     def _arm(self, now: float) -> None:
         """Leave those that do not stall to the kernel, and look at them once all the same, so that their habit is known."""

@@ -30,6 +30,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     cpu_percent: float | None = None
     system_usage: float | None = None
     demand: dict[str, float] = {}  # LS pod -> cores
+    memory_available: int | None = None  # bytes
     ls_usage: float | None = None  # cores, where strategy `usage` goes by it; None: also while some LS pod is not measured
 
 

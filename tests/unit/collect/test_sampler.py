@@ -286,6 +286,20 @@ class TestMemory:
             snapshot = step(bench)
         assert of(snapshot, "api").memory.rss == 300
 
+    def test_while_little_is_available_what_batch_holds_is_looked_at_each_time(self, bench):
+        for group in ("web/api", "batch/a"):
+            hold(bench, group, 100)
+        step(bench)
+        step(bench)
+        # 15,335,424 kB without hugepages, of that 0.3: 4,600,627.2.
+        for before, available, rss in ((8_000_000, 4_600_628, 100), (4_600_628, 4_600_627, 300)):
+            bench.proc.change("meminfo", f"MemAvailable:    {before} kB", f"MemAvailable:    {available} kB")
+            for group in ("web/api", "batch/a"):
+                hold(bench, group, 300)
+            snapshot = step(bench)
+            assert of(snapshot, "job-a").memory.rss == rss
+            assert of(snapshot, "api").memory.rss == 100, "that of services is not"
+
     def test_ls_growth_in_percent_of_it_per_minute(self, bench):
         for second in range(0, 121, 5):
             hold(bench, "web/api", 1_000_000 + 1000 * second)

@@ -7,7 +7,7 @@ from builders import GIB, MB, NOW, be, decided, failing_node_qos_resource, ls, o
 from qosmanager.config.settings import CpuEvictSettings, MemoryEvictSettings, Settings, Smoothing, VictimOrder
 from qosmanager.model.actions import Evict
 from qosmanager.model.qos import Level, Mode, Plugin, QoS
-from qosmanager.model.state import Bucket, Pending, State
+from qosmanager.model.state import Bucket, Moment, Pending, State
 
 # 100 GiB, 9 of them available: under minAvailable. relief = 100 x 0.2 - 9 = 11.
 BATCH = (be("a", rss=4 * GIB), be("b", rss=6 * GIB), be("c", rss=5 * GIB))
@@ -217,6 +217,17 @@ def test_the_grace_is_at_most_half_the_forecast(seconds, grace):
     found = of_kind(decided(node(*BATCH, memory_available_trend=-9 * GIB / seconds)), Evict)
     assert [action.grace for action in found] == pytest.approx([grace] * len(found))
     assert found
+
+
+@pytest.mark.parametrize(
+    ("ago", "before", "grace"),
+    # 1 GiB is left: at 2 GiB in a second for half a second, at 1 GiB in two for two; what lies further back, or was less, says nothing.
+    [(1.0, 3 * GIB, 0.25), (2.0, 2 * GIB, 1.0), (4.0, 3 * GIB, None), (1.0, GIB, None)],
+)
+def test_where_memory_falls_right_now_the_grace_is_half_of_what_it_lasts(ago, before, grace):
+    past = (Moment(time=NOW - ago, cpu_score=1.0, memory_available=before),)
+    found = of_kind(decided(node(*BATCH, available=GIB), State(recent=past)), Evict)
+    assert [action.grace for action in found] == [grace] * 3
 
 
 def test_without_a_forecast_the_grace_is_the_pods_own():

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from builders import be, ls, snapshot
 from measuring import HandClock
-from qosmanager.config.settings import CpuSuppressSettings, FastPathSettings, Settings
+from qosmanager.config.settings import CpuSuppressSettings, FastPathSettings, MemoryEvictSettings, Settings
 from qosmanager.engine.cycle import Edge, Turn, run_cycle
 from qosmanager.engine.fast_path import SAVED, FastPath, Silence, Ways
 from qosmanager.engine.runner import Runner
@@ -19,7 +19,7 @@ from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Mode, QoS
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
-from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump
+from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump, MemoryGuard
 
 JUMP = Jump(pods={"shop/api": Earlier(0.1, 5.0, 1.0)}, reason="waited for CPU: shop/api")
 API = Workload(name="api", namespace="shop", qos=QoS.LS, cgroup="web/api")
@@ -35,6 +35,8 @@ class ToldAlarm:
         self.groups: dict[str, str] = {}
         self.deaf = ""
         self.spent = 0.0
+        self.guarded = None
+        self.jump = JUMP
 
     def watch(self, groups, interval):
         self.groups, self.interval = dict(groups), interval
@@ -42,11 +44,15 @@ class ToldAlarm:
             raise CannotListenError(self.deaf)
         return "by ear"
 
+    def guard(self, memory, interval):
+        self.guarded = memory
+        self.interval = interval
+
     def wait(self, seconds):
         until = self.clock.now + seconds
-        if self.groups and self.at and self.at[0] < until:
+        if (self.groups or self.guarded) and self.at and self.at[0] < until:
             self.clock.now = max(self.clock.now, self.at.pop(0))
-            return JUMP
+            return self.jump
         self.clock.now = until
         return None
 
@@ -72,9 +78,13 @@ class Node:
         self.paused = False
         self.failing = False
         self.lasting = 0.01
+        self.pods = (ls(usage=2.0, request=4.0), be(usage=6.0))
+        self.figures = {}
         self.ends = 1002.5
         placement = Placement(workloads={"shop/api": API, "batch/etl": ETL})
-        self.ways = Ways(self.alarm, lambda: placement, lambda pods: self.hurried.append(self.clock.now) if pods is JUMP.pods else None)
+        self.ways = Ways(
+            self.alarm, lambda: placement, lambda pods: self.hurried.append(self.clock.now) if pods is self.alarm.jump.pods else None
+        )
 
     def run(self, settings=None):
         runner = Runner(Edge(self, self, self.clock), settings or Settings(), State(), self, self.ways)
@@ -83,7 +93,7 @@ class Node:
         return [round(record.snapshot.time - 1000, 3) for record in self.records]
 
     def sample(self):
-        reading = snapshot(ls(usage=2.0, request=4.0), be(usage=6.0), time=self.clock.now, cpus=16.0, cpu_usage=8.0)
+        reading = snapshot(*self.pods, time=self.clock.now, cpus=16.0, cpu_usage=8.0, **self.figures)
         self.clock.advance(self.lasting)
         self.alarm.spent += self.lasting
         if self.failing:
@@ -236,3 +246,47 @@ def test_a_wait_in_silence_ends_when_it_is_woken():
     began = time.monotonic()
     silence.wait(60.0)
     assert time.monotonic() - began < 30
+
+
+# -- memory --------------------------------------------------------------------------------------------------------------------
+
+GIB = 1 << 30
+SHORT = Jump(pods={}, urgent=True, reason="300 MiB of memory available")
+
+
+def guarded(settings=None, *pods, total=100 * GIB, available=40 * GIB):
+    """Return what is looked for after one cycle."""
+    node = Node()
+    node.pods, node.figures = pods or node.pods, {"memory_total": total, "memory_available": available}
+    node.ends = 1000.0
+    node.run(settings)
+    return node.alarm.guarded
+
+
+def test_where_memory_may_run_out_it_is_looked_at_too():
+    # A tenth of 100 GiB; of 2 GiB the 512 MiB at which there is a risk; as seen by the cycle.
+    assert guarded() == MemoryGuard(10.0 * GIB, 40 * GIB)
+    assert guarded(total=2 * GIB, available=GIB) == MemoryGuard(GIB / 2, GIB)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"available": 51 * GIB},
+        {"settings": Settings(memory_evict=MemoryEvictSettings(mode=Mode.OBSERVE))},
+        {"settings": Settings(fast_path=FastPathSettings(enabled=False))},
+        {"settings": Settings(sync_period=0.4)},
+        {"pods": (ls(usage=1.0),)},
+        {"total": 0},
+    ],
+)
+def test_memory_is_not_looked_at_where_nothing_would_come_of_it(case):
+    assert guarded(case.pop("settings", None), *case.pop("pods", ()), **case) is None
+
+
+def test_memory_that_runs_out_brings_a_cycle_without_services_and_whatever_was_spent():
+    node = Node(1000.2, 1000.4, 1000.6)
+    node.pods, node.figures, node.alarm.jump = (be(usage=6.0),), {"memory_total": 2 * GIB, "memory_available": GIB}, SHORT
+    node.lasting = 0.11
+    assert node.run() == [0.0, 0.2, 0.4, 0.6, 1.0, 2.0, 3.0]
+    assert causes(node)[1] == "300 MiB of memory available"

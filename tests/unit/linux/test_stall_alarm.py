@@ -132,7 +132,7 @@ def test_a_group_that_has_ended_is_no_missing_right(tree, service):
 
 
 def listened(tree, *names):
-    alarm = StallAlarm(tree.files)
+    alarm = StallAlarm(tree.files, lambda: None)
     return alarm, alarm.watch({f"shop/{name}": name for name in names}, 0.02)
 
 
@@ -181,7 +181,7 @@ def test_a_wake_before_the_wait_ends_it_at_once(tree, service):
 
 
 def test_a_signal_after_the_end_writes_to_no_other_file(tree):
-    alarm = StallAlarm(tree.files)
+    alarm = StallAlarm(tree.files, lambda: None)
     alarm.close()
     # One of these pipes has the number that the alarm woke itself by.
     pipes = [os.pipe() for _ in range(4)]
@@ -195,7 +195,7 @@ def test_a_signal_after_the_end_writes_to_no_other_file(tree):
 
 def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
     tree.add("web")
-    alarm = StallAlarm(tree.files)
+    alarm = StallAlarm(tree.files, lambda: None)
     with pytest.raises(CannotListenError, match="hold none of their processes"):
         alarm.watch({"shop/web": "web"}, 0.1)
     alarm.close()
@@ -204,14 +204,14 @@ def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
 def test_a_host_without_the_v2_tree_says_so(tmp_path):
     tree = KernelTree(tmp_path, "v1")
     tree.add("web")
-    alarm = StallAlarm(tree.files)
+    alarm = StallAlarm(tree.files, lambda: None)
     with pytest.raises(CannotListenError, match="no cgroup controller 'unified'"):
         alarm.watch({"shop/web": "web"}, 0.1)
     alarm.close()
 
 
 def test_listening_to_nobody_is_no_fault_and_waits(tree):
-    alarm = StallAlarm(tree.files)
+    alarm = StallAlarm(tree.files, lambda: None)
     assert alarm.watch({}, 0.1) == ""
     assert alarm.wait(0.01) is None
     alarm.close()

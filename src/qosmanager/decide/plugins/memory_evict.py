@@ -21,6 +21,7 @@ _GIB = 1 << 30
 _MB = 1_000_000
 _SHORT_UNTIL = 1.5  # x minAvailable: hysteresis of the low-memory trigger
 _ABNORMAL_GROWTH = 5.0  # percent per minute of LS memory
+_RUSH = 3.0  # seconds looked back for how fast it goes right now; a minute's mean says little of what has just begun
 _PLUGIN = Plugin.MEMORY_EVICT
 
 
@@ -180,7 +181,7 @@ def _why_nobody(need: Need, candidates: list[Pod]) -> tuple[str, str]:
 def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
     mode = facts.settings.mode(_PLUGIN)
     oom = facts.assessment.oom
-    grace = oom.forecast / 2 if oom.present and oom.forecast is not None else None
+    grace = _grace(facts) if oom.present else None
     cause = " and ".join(need.causes)
     for place, pod in enumerate(chosen, 1):
         leak = _leak(facts, pod)
@@ -206,6 +207,18 @@ def _evict(facts: Facts, draft: Draft, need: Need, chosen: list[Pod]) -> Draft:
         return draft.remember(cooldown_until={**draft.state.cooldown_until, _PLUGIN.value: until})
     pending = tuple(Pending(pod=pod.key, since=facts.now, uid=pod.uid, cpu=pod.cpu.usage or 0.0, memory=_held(pod)) for pod in chosen)
     return _remember_terminating(facts, draft.remember(pending=draft.state.pending + pending))
+
+
+def _grace(facts: Facts) -> float | None:
+    """Return half the time that memory lasts, at the rate of the last minute or of the last seconds, in seconds; None: it does not fall."""
+    forecast, available, now = facts.assessment.oom.forecast, facts.snapshot.node.memory_available, facts.now
+    lasts = [] if forecast is None else [forecast]
+    if available is not None and now is not None:
+        recent = ((now - moment.time, moment.memory_available) for moment in facts.before.recent)
+        lasts += [
+            available * ago / (then - available) for ago, then in recent if 0 < ago <= _RUSH and then is not None and then > available
+        ]
+    return min(lasts) / 2 if lasts else None
 
 
 def _remember_terminating(facts: Facts, draft: Draft) -> Draft:
