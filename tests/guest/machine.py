@@ -34,7 +34,6 @@ REASON = HOME / "why-not"
 QEMU = "qemu-system-x86_64"
 USER_MODE_LINUX = HOME / "linux.uml"
 BUSYBOX = Path("/bin/busybox")
-DISK = 256 << 20  # bytes
 # What the standard library has and no test needs.
 LEAVE_OUT = frozenset(
     [
@@ -70,7 +69,7 @@ ip link set lo up
 echo "init at $(cut -d" " -f1 /proc/uptime)"
 cd /project
 export HOME=/tmp PYTHONPATH=/packages:/project/src:/project/tests PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {environment}
-{python} -m guest.inside {tests}
+{python} {command}
 poweroff -f
 """
 
@@ -91,26 +90,44 @@ def user_mode_obstacle() -> str | None:
     return None if BUSYBOX.exists() else f"{BUSYBOX} is not installed: run `make v2-image` as root"
 
 
+class Guest(NamedTuple):
+    """What it is given beside this machine's Python and packages: a cpio archive with /init; memory and an empty disk (0: none) in MiB."""
+
+    content: bytes
+    memory: int
+    disk: int
+
+
 def boot(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
     """Run tests (paths below tests/, or node ids) in a guest; yield their results as they come.
 
     A result has "test", "outcome" (passed, failed, skipped), "text" and "seconds". What the console said is left in `log`.
     """
+    yield from emulated(Guest(_tests(tests, environment), memory=1024, disk=256), log, seconds)
+
+
+def boot_user_mode(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Run tests as `boot` does, in User-mode Linux: at full speed, but one CPU, no cpuset, no PSI."""
+    yield from user_mode(Guest(_tests(tests, environment), memory=768, disk=0), log, seconds)
+
+
+def emulated(guest: Guest, log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Start a guest on QEMU; yield each line of JSON that it writes to its second serial port (/dev/ttyS1), until it ends or is ended."""
     # A virtual machine often has a /dev/kvm on which no guest starts: software then. One thread, for with two, a processor can be
     # caught in the middle of an instruction that the kernel just replaces.
     accelerators = ["kvm"] * os.access("/dev/kvm", os.R_OK | os.W_OK) + ["tcg,thread=single"]
     for accelerator in accelerators:
         told = False
-        for result in _run(partial(_qemu, accelerator), _project(tests, environment), log, seconds):
+        for result in _run(partial(_qemu, accelerator), guest, log, seconds):
             told = True
             yield result
         if told:
             return
 
 
-def boot_user_mode(tests: list[str], environment: dict[str, str], log: Path, seconds: float) -> Iterator[dict[str, str]]:
-    """Run tests as `boot` does, in User-mode Linux: at full speed, but one CPU, no cpuset, no PSI."""
-    yield from _run(_user_mode, _project(tests, environment), log, seconds)
+def user_mode(guest: Guest, log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Start a guest as `emulated` does, on User-mode Linux."""
+    yield from _run(_user_mode, guest, log, seconds)
 
 
 class _Ports(NamedTuple):
@@ -121,32 +138,33 @@ class _Ports(NamedTuple):
     disk: BinaryIO
 
 
-def _qemu(accelerator: str, image: Path, ports: _Ports) -> list[str]:
+def _qemu(accelerator: str, guest: Guest, image: Path, ports: _Ports) -> list[str]:
     return [
-        *(QEMU, "-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", "1024", "-display", "none"),
+        *(QEMU, "-M", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", str(guest.memory), "-display", "none"),
         *("-no-reboot", "-nic", "none", "-serial", f"file:{ports.console.name}", "-serial", f"file:{ports.results.name}"),
         *("-drive", f"file={ports.disk.name},if=none,id=disk,format=raw", "-device", "nvme,serial=disk,drive=disk"),
         *("-kernel", str(KERNEL), "-initrd", str(image), "-append", "console=ttyS0 quiet panic=-1 psi=1"),
     ]
 
 
-def _user_mode(image: Path, ports: _Ports) -> list[str]:
+def _user_mode(guest: Guest, image: Path, ports: _Ports) -> list[str]:
+    disk = [f"ubd0={ports.disk.name}"] if guest.disk else []
     return [
-        *(str(USER_MODE_LINUX), "mem=768M", f"initrd={image}", "root=/dev/ram0", "rdinit=/init", "quiet", "panic=-1"),
+        *(str(USER_MODE_LINUX), f"mem={guest.memory}M", *disk, f"initrd={image}", "root=/dev/ram0", "rdinit=/init", "quiet", "panic=-1"),
         *("con=null", f"con0=null,fd:{ports.console.fileno()}", f"ssl1=null,fd:{ports.results.fileno()}", f"uml_dir={image.parent}/"),
     ]
 
 
-def _run(command: Callable[[Path, _Ports], list[str]], project: bytes, log: Path, seconds: float) -> Iterator[dict[str, str]]:
+def _run(command: Callable[[Guest, Path, _Ports], list[str]], guest: Guest, log: Path, seconds: float) -> Iterator[dict[str, str]]:
     image, results, disk = log.with_suffix(".cpio"), log.with_suffix(".results"), log.with_suffix(".disk")
-    image.write_bytes(_base() + project)
+    image.write_bytes(_base() + guest.content)
     quiet = subprocess.DEVNULL
     with log.open("wb") as console, results.open("wb") as port, results.open() as lines, disk.open("wb") as platter:
-        platter.truncate(DISK)
+        platter.truncate(guest.disk << 20)
         ports = _Ports(console, port, platter)
         passed = [console.fileno(), port.fileno()]
         environment = {**os.environ, "TMPDIR": str(log.parent)}
-        words = command(image, ports)
+        words = command(guest, image, ports)
         machine = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=passed, env=environment, start_new_session=True)
         try:
             yield from _results(lines, machine, time.monotonic() + seconds)
@@ -236,13 +254,18 @@ def _libraries(native: list[Path]) -> set[Path]:
     return {Path(word) for line in listed.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")}
 
 
-def _project(tests: list[str], environment: dict[str, str]) -> bytes:
+def _tests(tests: list[str], environment: dict[str, str]) -> bytes:
+    archive = project(f"-m guest.inside {' '.join(f'tests/{test}' for test in tests)}", environment)
+    return archive.data()
+
+
+def project(command: str, environment: dict[str, str]) -> Archive:
+    """Return what a guest needs to run Python with these words after it, this project being at hand."""
     archive = Archive()
     archive.tree(PROJECT / "src", "project/src")
     # Without tests/conftest.py: hypothesis takes long to load there, and no test of the kernel needs it.
     archive.tree(PROJECT / "tests", "project/tests", frozenset({"conftest.py", "unit", "property", "cases"}))
     archive.file("project/pytest.ini", b"[pytest]\naddopts = --import-mode=importlib\nfilterwarnings = error\n")
     variables = " ".join(f"{name}={value}" for name, value in environment.items())
-    names = " ".join(f"tests/{test}" for test in tests)
-    archive.file("init", INIT.format(environment=variables, python=_python(), tests=names).encode(), 0o755)
-    return archive.data()
+    archive.file("init", INIT.format(environment=variables, python=_python(), command=command).encode(), 0o755)
+    return archive
