@@ -122,7 +122,7 @@ SITUATIONS = (
         (Service("api", surging(), limit=0.55),),
         (Treatment("idle, kernel burst", idle=True, burst=True), SLO),
         (*BESIDE, WEIGHT),
-        pairs=8,
+        pairs=5,
     ),
     Situation(
         "no weights",
@@ -137,9 +137,9 @@ SITUATIONS = (
         "the same, and the services' requests take the whole node",
         (Service("api", surging_seldom(), request=1.0),),
         (LOW, MIDDLE, SLO_ALONE),
-        (ALONE, UNMANAGED, *others("off")),
+        others("off"),
         seconds=LONG,
-        pairs=4,
+        pairs=3,
     ),
     Situation(
         "surge beyond the node",
@@ -147,6 +147,7 @@ SITUATIONS = (
         (Service("api", surging(1.05)),),
         (LOW, SLO_ALONE),
         (*BESIDE_ALONE, MIDDLE),
+        pairs=8,
     ),
     Situation(
         "several services",
@@ -157,6 +158,7 @@ SITUATIONS = (
         ),
         (WEIGHT, SLO),
         (*BESIDE, IDLE),
+        pairs=6,
     ),
     Situation(
         "memory",
@@ -167,6 +169,6 @@ SITUATIONS = (
         growing=True,
         memory=1 << 30,
         seconds=12.0,
-        pairs=6,
+        pairs=4,
     ),
 )
