@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test packages v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster lock clean
+.PHONY: run test packages v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo bench-memory mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -77,6 +77,12 @@ bench: $(VENV)/.ready
 PAIRS ?= 10
 bench-slo: $(VENV)/.ready
 	$(BIN)/python benchmarks/slo --pairs $(PAIRS) $(ARGS)
+
+# Memory runs out in a guest of its own: who acts before the kernel has to, and whom does it hit? earlyoom, nohang, the agent (half an hour; RUNS, ARGS).
+RUNS ?= 5
+bench-memory: $(VENV)/.ready
+	@$(BIN)/python tests/guest/prepare.py user-mode-linux
+	$(BIN)/python benchmarks/memory_guest --runs $(RUNS) $(ARGS)
 
 # assess/ and decide/ changed in some 3,400 ways, one at a time: does a test notice? By file, and what is left (half an hour of one core).
 # Its tool has an environment of its own; what has been tried already is not tried again: rm -r mutants to begin anew.
