@@ -194,9 +194,10 @@ class StatesInformer:
         return not self._node or group.startswith(f"{self._node}/")
 
     def _problems(self) -> tuple[str, ...]:
-        if not any(source.in_use for source in self._sources):
-            return (f"no workload is declared and no kubelet tree was found under {self._tree.root}",)
-        return tuple(problem for source in self._sources for problem in source.problems)
+        told = tuple(problem for source in self._sources for problem in source.problems)
+        if any(source.in_use for source in self._sources):
+            return told
+        return (f"no workload is declared and no kubelet tree was found under {self._tree.root}", *told)
 
     def _be_parent(self, workloads: tuple[Workload, ...]) -> str | None:
         """Return the group at which all BE can be limited together, or None.

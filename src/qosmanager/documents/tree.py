@@ -72,8 +72,15 @@ def parse(text: str, source: str, first_line: int = 1) -> Node:
         mark = getattr(error, "problem_mark", None)
         line = first_line + (min(mark.line, text.count("\n")) if mark else 0)
         context, problem = getattr(error, "context", None), getattr(error, "problem", None)
-        why = ": ".join(part for part in (context, problem) if part) or str(error)
-        raise DocumentError([Problem(source=source, line=line, message=f"cannot be read as YAML or JSON: {printable(why)}")]) from None
+        parts = [part for part in (context, problem) if part] or [str(error)]
+        hint = "a tab indents it; YAML is indented by spaces" if _tab_indents(text, line - first_line) else ""
+        message = f"cannot be read as YAML or JSON: {': '.join(map(printable, parts))}"
+        raise DocumentError([Problem(source=source, line=line, message=message, hint=hint)]) from None
+
+
+def _tab_indents(text: str, number: int) -> bool:
+    line = text.split("\n")[number]
+    return "\t" in line[: len(line) - len(line.lstrip())]
 
 
 def foreign(text: str) -> Any:

@@ -148,6 +148,8 @@ def _path_fault(cgroup: str) -> str:
     parts = cgroup.split("/")
     faults = (
         (cgroup == "", "it is empty"),
+        (cgroup.strip("/") == "", "it is the cgroup root itself"),
+        (cgroup.startswith("/sys/fs/cgroup/"), "relative to the cgroup root, and on cgroup v1 without the controller's name"),
         (cgroup.startswith("/"), f"without the leading slash: {printable(cgroup.strip('/'))}?"),
         (".." in parts, "it leaves the cgroup root"),
         ("" in parts or "." in parts, "a component is empty or a dot"),

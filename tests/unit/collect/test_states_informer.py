@@ -112,6 +112,19 @@ def test_nothing_at_all_is_told(kernel):
     assert informer(kernel).refresh(0.0).problems == (f"no workload is declared and no kubelet tree was found under {kernel.root}",)
 
 
+class _Unreached(RuleSource):
+    """Declares nothing, and knows why."""
+
+    problems = property(lambda _: ("pods from api: connection refused",), lambda _self, _value: None)
+
+
+def test_why_nothing_is_known_is_told_beside_it(kernel):
+    tree = CgroupTree(kernel.files)
+    nothing = f"no workload is declared and no kubelet tree was found under {kernel.root}"
+    found = StatesInformer(tree, (_Unreached(tree, ()),)).refresh(0.0)
+    assert found.problems == (nothing, "pods from api: connection refused")
+
+
 def test_a_link_is_no_group(kernel, tmp_path):
     kernel.add("batch.slice/a")
     (tmp_path / "elsewhere").mkdir()

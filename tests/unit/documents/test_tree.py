@@ -78,6 +78,16 @@ def test_a_syntax_error_names_its_line():
     assert refused("a: 1\nb: [1,\n").startswith("f.yaml:3: cannot be read as YAML or JSON: ")
 
 
+def test_a_syntax_error_is_told_to_its_end():
+    why = "while scanning for the next token: found character that cannot start any token"
+    assert refused("a: `b`\n") == f"f.yaml:1: cannot be read as YAML or JSON: {why}"
+
+
+def test_a_tab_that_indents_is_named():
+    why = "while scanning for the next token: found character that cannot start any token"
+    assert refused("a:\n\tb: 1\n") == f"f.yaml:2: cannot be read as YAML or JSON: {why} (a tab indents it; YAML is indented by spaces)"
+
+
 def test_a_control_character_is_shown_escaped():
     message = refused('a: 1\n\'\\e[31m\': 2\n"\\e[31m": 3\n"\\e[31m": 4\n')
     assert message == "f.yaml:4: the key \\x1b[31m was already given in line 3"

@@ -49,6 +49,8 @@ def test_an_empty_file_declares_nothing():
     [
         ('""', "it is empty"),
         ("/system.slice/a", "without the leading slash: system.slice/a?"),
+        ("/", "it is the cgroup root itself"),
+        ("/sys/fs/cgroup/cpu/a", "relative to the cgroup root, and on cgroup v1 without the controller's name"),
         ("a/../b", "it leaves the cgroup root"),
         ("..", "it leaves the cgroup root"),
         ("a//b", "a component is empty or a dot"),
