@@ -63,6 +63,7 @@ _RULES = {
     "enum": lambda schema, data, path: [] if data in schema["enum"] else [path],
     "pattern": lambda schema, data, path: [path] if isinstance(data, str) and not re.search(schema["pattern"], data) else [],
     "uniqueItems": lambda _, data, path: [path] if isinstance(data, list) and len(data) != len(set(data)) else [],
+    "maxItems": lambda schema, data, path: [path] if isinstance(data, list) and len(data) > schema["maxItems"] else [],
     "anyOf": lambda schema, data, path: [] if any(not faults(each, data, path) for each in schema["anyOf"]) else [path],
     "minimum": _number(lambda schema, data: data >= schema["minimum"]),
     "maximum": _number(lambda schema, data: data <= schema["maximum"]),

@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 STRATEGIES = "nodeStrategies"
+MOST_STRATEGIES = 100  # each costs milliseconds whenever the file is read, and no cycle runs meanwhile
 GROUP_KEYS = ("name", "nodeSelector")
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from qosmanager.config.node_strategies import GROUP_KEYS, STRATEGIES, Expression, NodeGroup
+from qosmanager.config.node_strategies import GROUP_KEYS, MOST_STRATEGIES, STRATEGIES, Expression, NodeGroup
 from qosmanager.config.presets import PRESETS, Preset
 from qosmanager.config.settings import (
     CpuBurstSettings,
@@ -145,6 +145,9 @@ class _File:
             return
         if not isinstance(entry.value, Sequence):
             self.reader.refuse(entry.line, path, "a list", value=as_written(entry.value))
+            return
+        if len(entry.value.items) > MOST_STRATEGIES:
+            self.reader.refuse(entry.line, path, f"holds {len(entry.value.items)}; at most {MOST_STRATEGIES} are allowed")
             return
         own = self.settings, self.origins
         chosen = own

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct
 
-from qosmanager.config.node_strategies import STRATEGIES, NodeGroup
+from qosmanager.config.node_strategies import MOST_STRATEGIES, STRATEGIES, NodeGroup
 from qosmanager.config.parse import PLUGIN_SECTIONS, ROOT
 from qosmanager.config.presets import Preset
 from qosmanager.config.settings import Settings
@@ -40,7 +40,8 @@ def config_schema() -> Schema:
     group = _struct(NodeGroup, None, {})
     overrides = _without_defaults(_struct(Settings, Settings(), also)["properties"])
     strategy = {**group, "properties": {**group["properties"], **overrides}}
-    also[Settings] = {**also[Settings], STRATEGIES: {"type": ["array", "null"], "description": _doc(NodeGroup), "items": strategy}}
+    groups = {"type": ["array", "null"], "description": _doc(NodeGroup), "maxItems": MOST_STRATEGIES, "items": strategy}
+    also[Settings] = {**also[Settings], STRATEGIES: groups}
     return {
         "$schema": DIALECT,
         "title": "QOSManager configuration",

@@ -132,6 +132,15 @@ def test_strategies_are_a_list(value):
     assert "nodeStrategies" in problems(f"qosManager: {{nodeStrategies: {value}}}")[0]
 
 
+def test_there_are_a_hundred_at_most():
+    one = "{nodeSelector: {}, syncPeriod: 3s}"
+    file = "qosManager:\n  nodeStrategies: [%s]\n"
+    assert len(loaded(file % ", ".join([one] * 100)).groups) == 100
+    many = file % ", ".join([one] * 101)
+    assert problems(many) == ["qos.yaml:2: qosManager.nodeStrategies: holds 101; at most 100 are allowed"]
+    assert faults(config_schema(), yaml.safe_load(many)) != []
+
+
 def test_no_strategies_are_none():
     assert loaded("qosManager: {nodeStrategies: }").groups == ()
 
