@@ -17,6 +17,7 @@ from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
 from qosmanager.record.decoder import Decoder
 from qosmanager.record.encoder import Encoder
+from qosmanager.record.file import Header
 from qosmanager.record.grid import CPU, LATENCY, MEMORY, OBSERVED, OWN, Quantiser
 from qosmanager.record.messages import Message, Place, decode, encode
 from recordings import SETTINGS, decided, follow_each_other, run
@@ -24,7 +25,7 @@ from worlds import snapshots
 
 
 def back(cycles):
-    encoder, decoder = Encoder(), Decoder("1.2.3")
+    encoder, decoder = Encoder(), Decoder(Header(version="1.2.3", begun=0.0))
     for cycle in cycles:
         yield decoder.take(decode(encode(encoder.encode(cycle)))), decoder.snapshot()
 
