@@ -36,7 +36,7 @@ class DocumentError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-def printable(text: str) -> str:
-    """Return the text on one line, bounded, and without characters that a terminal would obey."""
-    clean = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text[: SHOWN + 1])
-    return clean if len(clean) <= SHOWN else f"{clean[:SHOWN]}..."
+def printable(text: str, most: int = SHOWN) -> str:
+    """Return the text on one line, of so many characters at most, and without those that a terminal would obey."""
+    clean = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text[: most + 1])
+    return clean if len(clean) <= most else f"{clean[:most]}..."

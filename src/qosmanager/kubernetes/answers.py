@@ -6,6 +6,7 @@ In: an `Answer`, which may as well be HTML of a proxy on the way. Out: values, o
 from __future__ import annotations
 
 import logging
+import re
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -18,8 +19,10 @@ from qosmanager.views.log_lines import pairs
 
 _LOG = logging.getLogger("qosmanager")
 _LONGEST_WAIT = 3600.0  # seconds: what is told beyond that is no advice
-_LONGEST_WORDS = 300  # characters of a server's message that are shown
+LONGEST_WORDS = 300  # characters of a server's message that are shown
 _MOST_COMPLAINTS = 200
+# `admission webhook "w" denied the request: ...`, `ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ...`
+_BY_ADMISSION = re.compile(r"\bdenied (the )?request\b")
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY = 401, 403, 404, 409, 410, 429
 
 
@@ -79,6 +82,13 @@ def is_budget(answer: Answer) -> bool:
     return found.get("kind") == "Status" and (answer.status == TOO_MANY or has_failed)
 
 
+def is_denied(answer: Answer) -> bool:
+    """Whether a permission is missing. That an admission webhook or policy will not have this one object is mostly told by 403, too."""
+    message = (body_of(answer) or {}).get("message")
+    about_object = isinstance(message, str) and _BY_ADMISSION.search(message) is not None
+    return answer.status == UNAUTHORIZED or (answer.status == FORBIDDEN and not about_object)
+
+
 def retry_after(answer: Answer) -> float | None:
     """Return the seconds after which to come again, as the header (seconds, or a date) or the status says; None: neither does."""
     given: object = answer.headers.get("retry-after")
@@ -105,13 +115,13 @@ def _until(moment: str, now: str) -> float:
 def said(answer: Answer) -> str:
     """Return what the server says, in one line that can be shown."""
     message = (body_of(answer) or {}).get("message")
-    words = printable(message)[:_LONGEST_WORDS] if isinstance(message, str) and message else "no message of the API server"
+    words = printable(message, LONGEST_WORDS) if isinstance(message, str) and message else "no message of the API server"
     return f"{answer.status}: {words}"
 
 
 def refusal(answer: Answer, right: Right) -> str:
     """Say why something was not done; what is missing is named where it is a permission."""
-    if answer.status == FORBIDDEN:
+    if answer.status == FORBIDDEN and is_denied(answer):
         return f"not permitted: {right} ({said(answer)})"
     if answer.status == UNAUTHORIZED:
         return f"the API server does not accept this agent's credentials for {right}"

@@ -27,11 +27,11 @@ from qosmanager.kubernetes.answers import (
     FORBIDDEN,
     NOT_FOUND,
     TOO_MANY,
-    UNAUTHORIZED,
     Complaints,
     Right,
     is_absent,
     is_budget,
+    is_denied,
     is_success,
     refusal,
     retry_after,
@@ -129,7 +129,7 @@ class ApiEvictions:
         with self._lock:
             self._not_before = {uid: moment for uid, moment in self._not_before.items() if now < moment}
             if workload.uid in self._not_before:
-                return f"its disruption budget is to be asked again in {self._not_before[workload.uid] - now:.0f} s"
+                return f"its eviction was refused; it is to be asked for again in {self._not_before[workload.uid] - now:.0f} s"
             self._victims[action.pod] = _Victim(action, workload, due=now, until=now + _ASKED_FOR)
         self._worker.wake()
         return ""
@@ -210,8 +210,7 @@ class ApiEvictions:
         elif is_budget(answer):
             self._take_back(victim)
             wait = retry_after(answer) or _BUDGET_RESTS
-            with self._lock:
-                self._not_before[workload.uid] = self._clock.monotonic() + wait
+            self._let_rest(victim, wait)
             self._fail(victim, f"a disruption budget forbids it ({said(answer)}); asked again in {wait:.0f} s")
         elif answer.status in (NOT_FOUND, CONFLICT):
             # Gone, another pod has its name, or somebody changed it at this moment: the next look at it tells.
@@ -221,6 +220,11 @@ class ApiEvictions:
             if _REFUSED_FOR_GOOD <= answer.status < 500:
                 self._take_back(victim)
             self._refused(victim, answer, Right("create", "pods/eviction", workload.namespace))
+
+    def _let_rest(self, victim: _Victim, seconds: float) -> None:
+        """Not this pod for a while; others may be asked for."""
+        with self._lock:
+            self._not_before[victim.workload.uid] = self._clock.monotonic() + seconds
 
     def _take_back(self, victim: _Victim) -> None:
         """It was refused: nobody was evicted."""
@@ -267,8 +271,10 @@ class ApiEvictions:
 
     def _refused(self, victim: _Victim, answer: Answer, right: Right) -> None:
         why = refusal(answer, right)
-        if answer.status in (FORBIDDEN, UNAUTHORIZED):
+        if is_denied(answer):
             self._denied[victim.workload.namespace] = (self._clock.monotonic() + _DENIED_FOR, why)
+        elif answer.status == FORBIDDEN:
+            self._let_rest(victim, _DENIED_FOR)
         if _REFUSED_FOR_GOOD <= answer.status < 500 and answer.status != TOO_MANY:
             self._complaints.once(answer, right)
             self._fail(victim, why)

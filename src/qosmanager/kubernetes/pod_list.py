@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from qosmanager.documents.problem import printable
-from qosmanager.kubernetes.answers import retry_after
+from qosmanager.kubernetes.answers import LONGEST_WORDS, retry_after
 from qosmanager.kubernetes.api import Answer
 from qosmanager.kubernetes.pod_json import POD, POD_LIST, said, uid_of
 from qosmanager.kubernetes.pods import KnownPod, known_pod
@@ -70,7 +70,7 @@ def read_page(answer: Answer) -> Page:
 def refused(answer: Answer) -> Untrue:
     """Say what an answer that is no success means."""
     text = f"answered {answer.status}"
-    message = printable(said(answer.body))
+    message = printable(said(answer.body), LONGEST_WORDS)
     if message:
         text += f" ({message})"
     elif answer.body.strip():

@@ -103,7 +103,7 @@ def test_the_server_says_when_a_budget_may_be_asked_again(server, node):
     node.begin(evict(), victim)
     node.pass_time()
     node.clock.now = began + 9.9
-    assert "its disruption budget is to be asked again" in node.begin(evict(), victim)
+    assert "its eviction was refused; it is to be asked for again in" in node.begin(evict(), victim)
     node.clock.now = began + 10.1
     assert node.begin(evict(), victim) == ""
 
@@ -160,6 +160,23 @@ def test_a_missing_permission_is_named_and_said_once(server, node, caplog):
     node.pass_time()
     assert caplog.text.count("EvictionRefused") == 1
     assert node.memory.evicted_lately() == 0
+
+
+WEBHOOK = 'admission webhook "guard.example.com" denied the request: the database is being copied'
+POLICY = "pods \"rec-0\" is forbidden: ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request: not today"
+
+
+@pytest.mark.parametrize("words", [WEBHOOK, POLICY])
+def test_admission_that_refuses_one_pod_keeps_no_other_of_its_namespace(server, node, words):
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": words, "reason": "Forbidden", "code": 403}
+    server.faults.answer(403, json.dumps(status).encode(), method="POST", part="/eviction", content_type="application/json")
+    victim = put(server)
+    node.begin(evict(), victim)
+    error = node.pass_time(2)["batch/rec-0"].error
+    assert (words in error, "not permitted" in error) == (True, False)
+    assert "to be asked for again in" in node.begin(evict(), victim)
+    assert node.memory.evicted_lately() == 0
+    assert node.begin(evict("other-0"), put(server, "other-0", owner="other")) == ""
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
