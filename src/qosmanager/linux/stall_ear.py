@@ -47,9 +47,14 @@ class Ear:
         self.group = group
         directory = hierarchies.directory("unified", group)
         # Beside v1 hierarchies the v2 group of the same path may hold nobody, and then never stalls.
-        with open(f"{directory}/cgroup.events", encoding="ascii") as file:
-            if "populated 0" in file.read():
-                raise ValueError("the v2 groups of the services, which have the stall files, hold none of their processes")
+        try:
+            with open(f"{directory}/cgroup.events", encoding="ascii") as file:
+                if "populated 0" in file.read():
+                    raise ValueError("the v2 groups of the services, which have the stall files, hold none of their processes")
+        except FileNotFoundError:
+            if hierarchies.version("cpu") != 1:
+                raise
+            raise ValueError("the services' groups are not in the v2 tree, which alone has stall files of groups") from None
         self.path = f"{directory}/cpu.pressure"
         self.trigger = -1
         self.stall, self.cores = Habit(), Habit()

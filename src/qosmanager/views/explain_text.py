@@ -66,7 +66,8 @@ def _what(entry: Entry) -> str:
 
 def _lines(run: list[Entry]) -> Iterator[str]:
     entry = run[-1]
-    yield _line("rule" if entry.type == "action" else "because", entry.reason)
+    label = "rule" if entry.type == "action" else "wrote" if entry.kind == "standing" else "because"
+    yield _line(label, entry.reason)
     if len(run) > 1:
         yield _line(
             "before", f"{len(run) - 1} more of the same since {run[0].time[11:19]}Z" + (f", from {run[0].amount}" if run[0].amount else "")

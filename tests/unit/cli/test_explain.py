@@ -111,3 +111,9 @@ def test_nothing_done_yet_is_said():
     with agent(record(1), settings=Settings(memory_evict=MemoryEvictSettings())) as server:
         done = CliRunner().invoke(main, ["explain", "--url", server.url, "--pod", "shop/api"])
     assert done.output.startswith("Nothing has been done to shop/api since the agent started")
+
+
+def test_what_no_action_asked_for_says_what_was_written():
+    weight = receipt(None, Result.APPLIED, target="cpu:/batch/cpu.shares", before="1024", after="2")
+    said = explain(of=(record(1, receipts=(weight,)),)).output
+    assert "2027-01-15T08:00:01Z standing cpu:/batch/cpu.shares\n  wrote    1024 -> 2\n" in said

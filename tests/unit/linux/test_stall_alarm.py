@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -191,6 +192,16 @@ def test_a_signal_after_the_end_writes_to_no_other_file(tree):
         os.close(writing)
         assert os.read(reading, 8) == b""
         os.close(reading)
+
+
+def test_groups_of_v1_alone_cannot_be_listened_to_and_it_is_said_why(tmp_path):
+    tree = KernelTree(tmp_path, "hybrid")
+    tree.add("web")
+    shutil.rmtree(tmp_path / "unified" / "web")
+    alarm = StallAlarm(tree.files, lambda: None)
+    with pytest.raises(CannotListenError, match=r"^the services' groups are not in the v2 tree, which alone has stall files of groups$"):
+        alarm.watch({"shop/web": "web"}, 0.1)
+    alarm.close()
 
 
 def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
