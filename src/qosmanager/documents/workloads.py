@@ -124,7 +124,7 @@ class _Groups:
     """The groups of one document; none twice and none inside another, because its usage would count twice."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[list[str], int]] = []
+        self._seen: dict[int, dict[tuple[str, ...], int]] = {}  # by depth: groups of one depth do not lie inside each other
 
     def check(self, reader: Reader, cgroup: str, path: str) -> None:
         line = reader.lines[path]
@@ -133,14 +133,16 @@ class _Groups:
             message = "a path below the cgroup root such as system.slice/nginx.service or batch.slice/*"
             reader.refuse(line, path, message, value=f'"{printable(cgroup)}"', hint=fault)
             return
-        parts = cgroup.split("/")
-        for other, first in self._seen:
-            if parts == other:
-                reader.refuse(line, path, f"this group was already declared in line {first}")
-            elif _contains(other, parts) or _contains(parts, other):
+        parts = tuple(cgroup.split("/"))
+        same = self._seen.setdefault(len(parts), {})
+        if parts in same:
+            reader.refuse(line, path, f"this group was already declared in line {same[parts]}")
+        others = (each for depth, groups in self._seen.items() if depth != len(parts) for each in groups.items())
+        for other, first in others:
+            if _contains(other, parts) or _contains(parts, other):
                 message = f"one of this group and that of line {first} lies inside the other: its usage would count twice"
                 reader.refuse(line, path, message)
-        self._seen.append((parts, line))
+        same.setdefault(parts, line)
 
 
 def _path_fault(cgroup: str) -> str:
@@ -161,7 +163,7 @@ def _path_fault(cgroup: str) -> str:
     return next((text for wrong, text in faults if wrong), "")
 
 
-def _contains(outer: list[str], inner: list[str]) -> bool:
+def _contains(outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
     """Whether a group that `inner` names lies below one that `outer` names (or matches)."""
     depth = len(outer)
     return len(inner) > depth and outer[:-1] == inner[: depth - 1] and fnmatchcase(inner[depth - 1], outer[-1])
