@@ -7,6 +7,7 @@ before it is whole.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,15 @@ def _framed(payload: bytes) -> bytes:
     return length + _LENGTH.pack(crc32(payload, crc32(length))) + payload
 
 
+def _regular(path: str, flags: int) -> int:
+    """Open a regular file. NotARecordingError for any other: a pipe may be waited for without an end, a device may have none."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotARecordingError(f"{path}: this is no recording of qosmanager: no regular file")
+    return descriptor
+
+
 class FileReader:
     """One file from its beginning. After `messages` has ended, `damage` says whether it ended too early, and `closed` whether its writer
     ended it; a file that is neither is still being written, or its writer was killed between two blocks."""
@@ -129,7 +139,7 @@ class FileReader:
         self.size = 0
         self.blocks = 0
         self.offset = 0
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_regular) as file:
             self.header = self._read_header(file)
             self._begin = file.tell()
 
@@ -137,7 +147,7 @@ class FileReader:
         """Yield the messages, as far as the file is whole. Raises OSError."""
         self.damage, self.closed, self.blocks = None, False, 0
         unpacked = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW})
-        with open(self.path, "rb") as file:
+        with open(self.path, "rb", opener=_regular) as file:
             file.seek(self._begin)
             self.size = os.fstat(file.fileno()).st_size
             for offset, payload in self._payloads(file):

@@ -180,6 +180,13 @@ def test_a_directory_without_recordings_and_a_path_that_is_not_there_are_refused
         Recording(tmp_path / "none")
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), os.mkdir])
+def test_what_is_no_regular_file_is_no_recording_and_is_not_waited_for(path, make):
+    make(path)
+    with pytest.raises(NotARecordingError, match="this is no recording of qosmanager: no regular file"):
+        FileReader(path)
+
+
 def test_files_are_numbered_on_and_the_oldest_go_first(tmp_path):
     place = Directory(tmp_path)
     for _ in range(4):
