@@ -53,7 +53,7 @@ def test_a_difference_is_shown_with_its_time_and_both_values(tmp_path):
 def test_a_difference_to_a_recording_by_earlier_rules_is_said_to_be_no_fault():
     said = call("replay", KEPT / "recording-0.1.0.qosrec", code=1).stdout
     assert "is not the same" in said
-    assert "it was recorded under rules 1 (qosmanager 0.1.0) and is decided by rules 2 now: a difference is no fault" in said
+    assert "it was recorded under rules 1 (qosmanager 0.1.0) and is decided by rules 3 now: a difference is no fault" in said
 
 
 def test_one_cycle_is_explained_with_what_came_of_it(tape):
