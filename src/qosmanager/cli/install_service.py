@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -17,6 +19,7 @@ _DONE = {
     Fate.KEPT: "kept      ",
 }
 _TO_DO = {**_DONE, Fate.CREATED: "to create ", Fate.UPDATED: "to update "}
+_HOMES = ("/home/", "/root/", "/run/user/")  # ProtectHome=yes in the unit
 _START = "systemctl enable --now qosmanager.service qosmanager-restore.timer"
 
 
@@ -57,7 +60,8 @@ def install_service(*, dry_run: bool, prefix: Path) -> None:
             if not dry_run:
                 place(placing)
             _say(placing, _TO_DO if dry_run else _DONE)
-        _warn(command)
+        for note in unseen(command, os.path.realpath(sys.executable)):
+            click.echo(f"note      {note}")
         if not dry_run:
             _tell_systemd(prefix)
     except ValueError as error:
@@ -77,9 +81,16 @@ def _say(placing: Placing, words: dict[Fate, str]) -> None:
         click.echo("".join(f"    {line}\n" for line in placing.difference.splitlines()), nl=False)
 
 
-def _warn(command: str) -> None:
+def unseen(command: str, interpreter: str) -> list[str]:
+    """Say which of the command and the interpreter (links resolved) the unit cannot start: it has a /tmp of its own, and no homes."""
+    notes = []
     if command.startswith(("/tmp/", "/var/tmp/")):  # noqa: S108 - named, not used
-        click.echo(f"note      {command} is in a directory that is emptied, and that the service cannot see: install it elsewhere")
+        notes.append(f"{command} is in a directory that is emptied, and that the service cannot see: install it elsewhere")
+    if command.startswith(_HOMES):
+        notes.append(f"{command} is in a home, which the service cannot see: install it elsewhere, such as /opt/qosmanager")
+    if interpreter.startswith(_HOMES):
+        notes.append(f"it runs with {interpreter}, which is in a home that the service cannot see: make its venv with /usr/bin/python3")
+    return notes
 
 
 def _tell_systemd(prefix: Path) -> None:

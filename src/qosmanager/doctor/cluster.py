@@ -34,9 +34,13 @@ def cluster_findings(cluster: ClusterFacts) -> tuple[Finding, ...]:
     """Judge the way to the cluster."""
     if cluster.problem:
         fix = "the address, the certificate and the token: --kubeconfig FILE, or the service account of the pod"
-        return (Finding(subject="API server", mark=Mark.IMPOSSIBLE, text=f"{cluster.server}: {cluster.problem}", fix=fix),)
+        return (Finding(subject="API server", mark=Mark.IMPOSSIBLE, text=_unreached(cluster), fix=fix),)
     text = f"{cluster.server} answers" + (f", Kubernetes {cluster.version}" if cluster.version else "")
     return (Finding(subject="API server", mark=Mark.OK, text=text), *_clocks(cluster.skew), *_rights(cluster.rights))
+
+
+def _unreached(cluster: ClusterFacts) -> str:
+    return cluster.problem if cluster.server in cluster.problem else f"{cluster.server}: {cluster.problem}"
 
 
 def _clocks(skew: float | None) -> Iterator[Finding]:

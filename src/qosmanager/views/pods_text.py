@@ -24,11 +24,15 @@ def pods_text(pods: Iterable[Pod], problems: Iterable[str]) -> str:
 def _pod(pod: Pod) -> str:
     cpu, memory, slo = pod.cpu, pod.memory, pod.latency.slo
     parts = [
-        f"CPU {_cores(cpu.usage)} of {_cores(cpu.request)} requested" + (f", limit {cpu.limit:.4g}" if cpu.limit is not None else ""),
-        f"memory {_bytes(memory.rss)} of {_bytes(memory.request)} requested",
+        f"CPU {_cores(cpu.usage)}{_of(_cores(cpu.request))}" + (f", limit {cpu.limit:.4g}" if cpu.limit is not None else ""),
+        f"memory {_bytes(memory.rss)}{_of(_bytes(memory.request))}",
         *([f"SLO {slo * 1000:.4g} ms"] if slo is not None else []),
     ]
     return f"{pod.qos.value:<6} {pod.key}: {'; '.join(parts)}"
+
+
+def _of(request: str) -> str:
+    return ", no request" if request == "-" else f" of {request} requested"
 
 
 def _cores(value: float | None) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
+from qosmanager.cli.install_service import unseen
 from qosmanager.cli.main import main
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
@@ -192,3 +193,22 @@ def test_without_a_terminal_it_wants_yes(installed, units):
     assert ended.exit_code == 2
     assert "--yes" in ended.output
     assert len(list(units.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "interpreter", "told"),
+    [
+        ("/opt/qosmanager/bin/qosmanager", "/usr/bin/python3.11", []),
+        ("/tmp/v/bin/qosmanager", "/usr/bin/python3.11", ["/tmp/v/bin/qosmanager"]),
+        ("/home/me/v/bin/qosmanager", "/usr/bin/python3.11", ["/home/me/v/bin/qosmanager"]),
+        (
+            "/opt/qosmanager/bin/qosmanager",
+            "/root/.pyenv/versions/3.11.7/bin/python3.11",
+            ["it runs with /root/.pyenv/versions/3.11.7/bin/python3.11,"],
+        ),
+    ],
+)
+def test_what_the_service_could_not_start_is_told(command, interpreter, told):
+    notes = unseen(command, interpreter)
+    assert len(notes) == len(told)
+    assert all(note.startswith(start) and "cannot see" in note for note, start in zip(notes, told, strict=True))

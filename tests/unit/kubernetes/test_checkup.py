@@ -106,3 +106,15 @@ def test_the_command_looks_at_the_cluster_when_asked_to(server, tmp_path):
     refused = CliRunner().invoke(main, ["doctor", "--kubernetes"], env={"KUBERNETES_SERVICE_HOST": None})
     assert refused.exit_code == 2
     assert "this is no pod with a service account" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ("GET /version at https://127.0.0.1:1: Connection refused", "GET /version at https://127.0.0.1:1: Connection refused"),
+        ("answered 200, but not as an API server does", "https://127.0.0.1:1: answered 200, but not as an API server does"),
+    ],
+)
+def test_the_address_is_named_once(problem, said):
+    (finding,) = cluster_findings(ClusterFacts(server="https://127.0.0.1:1", problem=problem))
+    assert finding.text == said

@@ -19,7 +19,7 @@ def test_each_pod_stands_with_its_class_and_what_it_asks_for_services_first():
     assert pods_text([JOB, API], []) == (
         "Pods\n"
         "  LS     shop/api: CPU 0.2617 of 1 requested, limit 2; memory 3Mi of 128Mi requested; SLO 50 ms\n"
-        "  BE     default/job: CPU - of - requested; memory - of - requested\n"
+        "  BE     default/job: CPU -, no request; memory -, no request\n"
     )
 
 
