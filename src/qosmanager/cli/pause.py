@@ -93,5 +93,5 @@ def _who() -> str:
 
 
 def _not_written(state_dir: Path, error: OSError) -> CannotRunError:
-    why = error.strerror or str(error)
-    return CannotRunError(f"--state-dir {state_dir}: {why}; only its owner or root may pause and resume", code=1)
+    hint = "; only its owner or root may pause and resume" if isinstance(error, PermissionError) else ""
+    return CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}{hint}", code=1)

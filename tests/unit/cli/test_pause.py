@@ -67,6 +67,13 @@ def test_a_reason_stays_on_one_line(state):
     assert run(state, "pause", "1m", "--reason", "x" * 501).exit_code == 2
 
 
+def test_what_is_no_matter_of_rights_is_not_said_to_be_one(tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = run(tmp_path / "file" / "state", "pause", "1m")
+    assert ended.exit_code == 1
+    assert ended.stderr.endswith("/file/state: Not a directory\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("command", [["pause", "1m"], ["resume"]])
 def test_another_user_may_not(state, command):
