@@ -63,7 +63,7 @@ def test_one_cycle_is_explained_with_what_came_of_it(tape):
     assert "Memory pressure" in said
     assert "MemoryEvict: evict batch/scan" in said
     assert "What was done, and what came of it" in said
-    assert "outcome  effective at 08:01:54Z: BE uses" in said
+    assert "outcome  pending at 08:01:52Z: still here after 1 s" in said
 
 
 @pytest.mark.parametrize("at", ["08:00:10", "2027-01-15T08:00:10Z", "2027-01-15T09:00:10+01:00", "1800000010", "08:00:10.9"])
