@@ -86,7 +86,7 @@ def whatif(recording: Path, config: Path, report: Path | None, **options: Any) -
     docs/record.md tells what the model leaves out.
 
     Each configuration is run three times, and a simulated second costs about what a real one costs the agent: six runs of a day of 100 pods
-    take half an hour and more. --from and --length choose a part; a bar shows how much is left.
+    take three quarters of an hour. --from and --length choose a part; a bar shows how much is left.
 
     Exit code: 0 done; 2 wrong usage, or no recording.
     """
