@@ -67,7 +67,7 @@ class MemoryTracker:
 
 
 class ObservedTracker:
-    """Keeps one pod's I/O counters; `observed` is the last reading. What is None here is in no formula."""
+    """Keeps one pod's I/O counters; `observed` is the last reading."""
 
     def __init__(self, reader: GroupReader, missing: Missing) -> None:
         self._reader = reader

@@ -10,6 +10,7 @@ import math
 
 from msgspec.structs import replace
 
+from qosmanager.assess.pressure import io_pressure
 from qosmanager.config.settings import Switch
 from qosmanager.decide.facts import Facts
 from qosmanager.model.census import is_above
@@ -114,7 +115,7 @@ def io_hold(facts: Facts) -> IoHold | None:
     moves = _io_of_be(facts)
     if now is None or moves is None or all(factor.points is None for factor in facts.assessment.io.factors):
         return held
-    score, level = facts.assessment.io.score, facts.settings.io_pressure.level
+    score, level = _io_score_of_services(facts), facts.settings.io_pressure.level
     if level(score) >= Level.HIGH:
         if held is None:
             limit = max(_IO_LEAST, int(moves * _IO_FALL))
@@ -127,6 +128,16 @@ def io_hold(facts: Facts) -> IoHold | None:
         return held
     limit = math.ceil(held.limit * _IO_RISE)
     return None if limit >= 2 * held.own else replace(held, limit=limit, moved=now)
+
+
+def _io_score_of_services(facts: Facts) -> float:
+    """Return the I/O score with the longest stall among the LS pods in the place of the node's, which BE's own waiting is part of, above
+    all while a limit of ours makes it wait. The node's own where some LS pod's stall is not measured (`missing` says why)."""
+    stalls = [pod.observed.io_psi_some for pod in facts.census.ls]
+    measured = [stall for stall in stalls if stall is not None]
+    if len(measured) < len(stalls):
+        return facts.assessment.io.score
+    return io_pressure(replace(facts.snapshot.node, io_psi_some=max(measured, default=0.0)), facts.settings.io_pressure).score
 
 
 def _io_of_be(facts: Facts) -> float | None:

@@ -95,7 +95,7 @@ class PodLatency(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PodObserved(Struct, frozen=True, gc=False, kw_only=True):
-    """Readings of a pod that are shown and in no formula: bytes/s and PSI avg10 percent."""
+    """Readings of a pod that are shown, bytes/s and PSI avg10 percent; of I/O, BE's limit goes by them (`isolation.io`)."""
 
     io_read: float | None = None
     io_write: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from builders import GIB, NOW, be, decided, of_kind, remembered, rules, snapshot
+from builders import GIB, NOW, be, decided, ls, of_kind, remembered, rules, snapshot
 from qosmanager.config.settings import CpuIsolation, IsolationSettings, NodeQosResourceSettings, Settings, Switch
 from qosmanager.model.actions import Evict
 from qosmanager.model.qos import Mode
@@ -156,10 +156,11 @@ def test_without_the_switch_eviction_does_not_wait():
 # -- I/O -----------------------------------------------------------------------------------------------------------------------
 
 
-def disks(*, stall, read=100 * MIB, write=40 * MIB):
-    """Stall alone makes the score: 100 x 0.4 of 0.4 weight is 100."""
-    pods = (replace(be("a"), observed=PodObserved(io_read=read, io_write=write)),)
-    return snapshot(*pods, cpu_usage=1.0, io_psi_some=stall)
+def disks(*, stall, read=100 * MIB, write=40 * MIB, services=(None,), **more):
+    """Stall alone makes the score: 100 x 0.4 of 0.4 weight is 100. `services`: how much each waits for I/O itself, None: not measured."""
+    pods = [replace(ls(f"api-{number}"), observed=PodObserved(io_psi_some=own)) for number, own in enumerate(services)]
+    batch = replace(be("a"), observed=PodObserved(io_read=read, io_write=write))
+    return snapshot(*pods, batch, cpu_usage=1.0, io_psi_some=stall, **more)
 
 
 def limit(reading, state=None, wanted=IO):
@@ -198,3 +199,33 @@ def test_it_rises_by_a_quarter_every_10_s_and_ends_at_twice_what_be_moved():
 def test_nothing_moves_on_io_that_is_not_measured():
     assert limit(disks(stall=80.0, read=None), limited()) == 64 * MIB
     assert limit(disks(stall=None), limited()) == 64 * MIB
+
+
+# Without the network the weights left are 0.9: iowait and disk make 50 / 0.9 = 55.6 points, each percent of stall 0.4 / 0.9.
+FULL = {"stall": 100.0, "iowait": 50.0, "disk_util": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("services", "expected"),
+    [
+        ((), None),  # nobody is in BE's way
+        ((0.0,), None),  # 55.6: only BE waits
+        ((9.9,), None),  # 55.56 + 4.4 = 59.96
+        ((10.0,), 50 * MIB),  # 55.56 + 4.44 = 60
+        ((0.0, 10.0, 0.0), 50 * MIB),
+    ],
+)
+def test_be_is_limited_for_services_that_wait_not_for_its_own_waiting(services, expected):
+    assert limit(disks(services=services, **FULL)) == expected
+
+
+def test_a_limit_does_not_fall_further_because_be_waits_in_it_and_rises_again():
+    waiting_in_it = disks(services=(3.0,), **FULL)  # 56.9: with the margin of 3 below 60
+    assert limit(waiting_in_it, limited(moved=NOW - 9)) == 64 * MIB
+    assert limit(waiting_in_it, limited()) == 80 * MIB
+    assert limit(disks(services=(6.0,), **FULL), limited()) == 64 * MIB  # 58.2: neither way
+
+
+def test_the_nodes_stall_counts_where_a_services_own_is_not_measured():
+    # 0.4 x 100 more, of 0.9: 100.
+    assert limit(disks(services=(0.0, None), **FULL), limited()) == 32 * MIB
