@@ -149,10 +149,12 @@ soak-container: $(VENV)/.ready
 soak-watches: $(VENV)/.ready
 	$(LONG) -s -m soak tests/soak/test_dropped_watches.py
 
-# The agent and its chart against a real API server, which go builds from source (5 min; the first time some ten minutes of a core more).
-soak-cluster: deploy-tools
+# The agent and its chart against a real API server and a real kubelet, which go builds from source (2 min; the first time some ten minutes
+# of a core more). kubelet is run apart from this machine's network and files.
+soak-cluster: deploy-tools containers
 	@$(BIN)/python tests/real_cluster/prepare.py
-	$(LONG) -s -m soak tests/soak/test_api_server.py
+	$(LONG) -m soak tests/soak/test_api_server.py
+	sh tests/real_cluster/apart.sh $(LONG) -m soak tests/soak/test_kubelet.py
 
 # References made anew from the code, then the site (site/index.html); the site's tools have an environment of their own.
 docs: $(VENV)/.ready $(VENV)-docs/.ready

@@ -1,6 +1,6 @@
-"""Puts a real API server into build/cluster (make soak-cluster does it): kube-apiserver and etcd.
+"""Puts a real Kubernetes into build/cluster (make soak-cluster does it): kube-apiserver, kubelet and etcd.
 
-The first is built from source by go, once (some ten minutes of a core, a gigabyte of go's cache), the second comes out of Debian's package.
+The first two are built from source by go, once (some ten minutes of a core, a gigabyte of go's cache), etcd comes out of Debian's package.
 Where one of them cannot be had, it says why and leaves the reason for the tests, which then skip with it.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from debian import NoPackageError, require_debian, unpacked
-from real_cluster.programs import HOME, REASON, SOURCE, version
+from real_cluster.programs import BUILT, HOME, REASON, SOURCE, version
 
 
 class CannotBuildError(Exception):
@@ -28,14 +28,14 @@ def _etcd() -> None:
         shutil.move(tree / "usr/bin/etcd", HOME / "etcd")
 
 
-def _kube_apiserver() -> None:
+def _build(name: str) -> None:
     if shutil.which("go") is None:
         raise CannotBuildError("there is no go to build Kubernetes with")
     major, minor, _ = version().split(".")
     told = {"gitVersion": f"v{version()}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     flags = " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in told.items())])
-    command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(HOME), "k8s.io/kubernetes/cmd/kube-apiserver"]
-    sys.stderr.write(f"building kube-apiserver {version()} (once, some minutes)\n")
+    command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(HOME), f"k8s.io/kubernetes/cmd/{name}"]
+    sys.stderr.write(f"building {name} {version()} (once, some minutes)\n")
     done = subprocess.run(command, cwd=SOURCE, env={**os.environ, "CGO_ENABLED": "0"}, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise CannotBuildError(f"go build failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
@@ -45,9 +45,11 @@ def main() -> None:
     HOME.mkdir(parents=True, exist_ok=True)
     REASON.unlink(missing_ok=True)
     try:
-        for name, prepare in (("etcd", _etcd), ("kube-apiserver", _kube_apiserver)):
+        if not (HOME / "etcd").exists():
+            _etcd()
+        for name in BUILT:
             if not (HOME / name).exists():
-                prepare()
+                _build(name)
     except (NoPackageError, CannotBuildError) as error:
         REASON.write_text(f"no API server: {error}\n")
         sys.stderr.write(f"no API server: {error}; its tests are skipped\n")

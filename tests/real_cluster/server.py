@@ -26,7 +26,9 @@ from real_cluster.programs import HOME
 HOST = "127.0.0.1"
 _READY = 300.0  # seconds, on a machine with other work
 # With the parent's end comes SIGKILL.
-_TIED = ("setpriv", "--pdeathsig", "KILL")
+TIED = ("setpriv", "--pdeathsig", "KILL")
+# Who may show which token: user, its id, its groups.
+_USERS = {"admin": 'admin,admin,"system:masters"', "kubelet": 'system:node:worker-1,kubelet,"system:nodes"'}
 T = TypeVar("T")
 
 
@@ -109,15 +111,19 @@ class ApiServer:
         }
         self._write(self.kubeconfig(user).name, json.dumps(document).encode())  # JSON is YAML
 
+    def token(self, user: str) -> str:
+        return (self.directory / f"{user}.token").read_text()
+
     def _write_trust(self) -> None:
         authority = trustme.CA()
         certificate = authority.issue_cert(HOST)
         self._write("ca.crt", authority.cert_pem.bytes())
         self._write("server.crt", b"".join(each.bytes() for each in certificate.cert_chain_pems))
         self._write("server.key", certificate.private_key_pem.bytes())
-        token = secrets.token_hex(16)
-        self._write("tokens.csv", f'{token},admin,admin,"system:masters"\n'.encode())
-        self.give_token("admin", token)
+        tokens = {user: secrets.token_hex(16) for user in _USERS}
+        self._write("tokens.csv", "".join(f"{tokens[user]},{who}\n" for user, who in _USERS.items()).encode())
+        for user, token in tokens.items():
+            self.give_token(user, token)
 
     def _write(self, name: str, data: bytes) -> Path:
         """Write a file as a mounted secret is: another one takes its place."""
@@ -136,8 +142,18 @@ class ApiServer:
         key = f"{self.directory}/server.key"
         return [
             *(f"--etcd-servers={self._store}", f"--bind-address={HOST}", f"--secure-port={self._port}", f"--cert-dir={self.directory}"),
-            *(f"--tls-cert-file={self.directory}/server.crt", f"--tls-private-key-file={key}", "--endpoint-reconciler-type=none"),
-            *(f"--token-auth-file={self.directory}/tokens.csv", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/24"),
+            *(
+                f"--tls-cert-file={self.directory}/server.crt",
+                f"--tls-private-key-file={key}",
+                "--endpoint-reconciler-type=none",
+                f"--advertise-address={HOST}",
+            ),
+            "--enable-admission-plugins=NodeRestriction",
+            *(
+                f"--token-auth-file={self.directory}/tokens.csv",
+                "--authorization-mode=Node,RBAC",
+                "--service-cluster-ip-range=10.96.0.0/24",
+            ),
             *("--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}"),
             f"--service-account-signing-key-file={key}",
         ]
@@ -147,7 +163,7 @@ class ApiServer:
 
     def _start(self, name: str, *arguments: str) -> None:
         with self._log(name).open("ab") as log:
-            command = [*_TIED, str(HOME / name), *arguments]
+            command = [*TIED, str(HOME / name), *arguments]
             self._running[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _kill(self, name: str) -> None:

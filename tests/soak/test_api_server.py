@@ -8,29 +8,25 @@ No kubelet runs: the test makes the pods' cgroups, and says of a pod that it run
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from deploy_tools import DEPLOY, tool
 from qosmanager.kubernetes.access import from_kubeconfig
 from qosmanager.kubernetes.answers import is_success, said
 from qosmanager.kubernetes.api import JSON, MERGE_PATCH
 from qosmanager.kubernetes.http_api import HttpApi
 from qosmanager.linux.clock import LinuxClock
 from real_cluster import programs
-from real_cluster.objects import account, budget, eviction, namespace, placed_pod
+from real_cluster.agent import NODE, SYSTEM, Agent, give_agents_token, install
+from real_cluster.objects import budget, eviction, placed_pod
 from real_cluster.server import ApiServer
 from real_groups import RealGroups, obstacle
 
 WHY_NOT = obstacle() or programs.obstacle()
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))]
 
-NODE, OTHER = "worker-1", "worker-2"
-SYSTEM = "qosmanager-system"
+OTHER = "worker-2"
 BE = {"koordinator.sh/qosClass": "BE"}
 MEMORY = 400 << 20  # of the node; the agent keeps half of it free
 CONFIG = """\
@@ -47,13 +43,8 @@ GROWS = "import time\nheld = bytearray(%d << 20)\ntime.sleep(100000)"
 def cluster(tmp_path_factory):
     with ApiServer(tmp_path_factory.mktemp("cluster")) as server:
         assert json.loads(server.done("get", "--raw", "/version"))["gitVersion"] == f"v{programs.version()}"
-        server.apply(namespace(SYSTEM, **{"pod-security.kubernetes.io/enforce": "privileged"}), namespace("batch"))
-        chart = [tool("helm"), f"--kubeconfig={server.kubeconfig('admin')}", f"--namespace={SYSTEM}"]
-        chart += ["install", "qosmanager", str(DEPLOY / "chart/qosmanager"), "--set", "publishBatchResources=true"]
-        subprocess.run(chart, check=True, timeout=300)
         server.apply(*({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in (NODE, OTHER)))
-        server.wait(lambda: server.kubectl("get", "namespace", "kube-system").returncode == 0, "the namespaces of the system")
-        server.apply(account("default", "batch"), account("default", "kube-system"))
+        install(server)
         give_agents_token(server, "agent-1")
         yield server
 
@@ -66,14 +57,6 @@ def groups():
         yield groups
     finally:
         groups.remove()
-
-
-def give_agents_token(cluster, pod):
-    """Give the agent a token of a pod that is made for it, as kubelet does."""
-    cluster.apply(placed_pod(pod, SYSTEM, NODE, serviceAccountName="qosmanager"))
-    uid = cluster.get("pod", pod, "-n", SYSTEM)["metadata"]["uid"]
-    bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}", f"--bound-object-uid={uid}")
-    cluster.give_token("agent", cluster.done("-n", SYSTEM, "create", "token", "qosmanager", *bound).strip())
 
 
 def asking(cluster, user):
@@ -128,56 +111,6 @@ def test_the_role_and_the_admission_policies_allow_what_is_the_agents_and_nothin
         cluster.kubectl("-n", space, "delete", "pod", "victim", "--force", "--grace-period=0")
 
 
-class Agent:
-    """`qosmanager run --kubernetes` whose node is the test's own cgroup."""
-
-    def __init__(self, cluster, groups, directory: Path) -> None:
-        config, self._log = directory / "config.yaml", directory / "agent.log"
-        config.write_text(CONFIG)
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "qosmanager", "run", "--kubernetes", "--node-name", NODE, "--pods-from", "api"),
-                    *("--kubeconfig", str(cluster.kubeconfig("agent")), "--config", str(config), "--node-cgroup", groups.top),
-                    *("--state-dir", str(directory / "state"), "--listen", "127.0.0.1:0", "--publish-batch-resources"),
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        self._directory = directory
-
-    @property
-    def log(self) -> str:
-        text = self._log.read_text()
-        assert self._process.poll() is None, text
-        return text
-
-    def status(self):
-        """What it says of itself; nothing while it does not answer."""
-        command = [sys.executable, "-m", "qosmanager", "status", "--output", "json", "--state-dir", str(self._directory / "state")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else {}
-
-    def misses(self):
-        """What it says that it cannot hear of the cluster."""
-        return self.status().get("cluster", {}).get("problems")
-
-    def knows(self, name):
-        """Whether the cluster has named this pod to it, and nothing is wrong."""
-        seen = self.status()
-        return self.log and f"batch/{name}" in {each["key"] for each in seen.get("pods", ())} and not seen["cluster"]["problems"]
-
-    def stop(self) -> str:
-        self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(60) == 0, self._log.read_text()
-        return self._log.read_text()
-
-    def kill(self) -> None:
-        """Whatever has become of it, it is no more."""
-        self._process.kill()
-        self._process.wait()
-
-
 class Pods:
     """Pods on the node: their objects in the API, their groups and processes in the kernel."""
 
@@ -223,7 +156,7 @@ def agent(cluster, groups, tmp_path):
     started = []
 
     def start():
-        started.append(Agent(cluster, groups, tmp_path))
+        started.append(Agent(cluster, groups, tmp_path, CONFIG, "--pods-from", "api", "--publish-batch-resources"))
         return started[-1]
 
     yield start
