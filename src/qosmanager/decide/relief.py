@@ -34,6 +34,8 @@ _IO_STEP_EVERY = 5.0  # seconds; the stall average needs some to show what a ste
 _IO_RISE_EVERY = 10.0
 _IO_FALL, _IO_RISE = 0.5, 1.25
 _IO_LEAST = _MIB  # bytes/s
+_IO_SIGN = 10.0  # percent: a service that waits less for I/O is not late because of it
+_LATE, _NEARLY_LATE = 1.0, 0.8  # of the SLO
 
 
 def memory_hold(facts: Facts) -> Squeeze | None:
@@ -116,14 +118,14 @@ def io_hold(facts: Facts) -> IoHold | None:
     if now is None or moves is None or all(factor.points is None for factor in facts.assessment.io.factors):
         return held
     score, level = _io_score_of_services(facts), facts.settings.io_pressure.level
-    if level(score) >= Level.HIGH:
+    if level(score) >= Level.HIGH or _is_late(facts, _LATE):
         if held is None:
             limit = max(_IO_LEAST, int(moves * _IO_FALL))
             return IoHold(limit=limit, own=int(moves), moved=now) if moves > _IO_LEAST else None
         if now - held.moved < _IO_STEP_EVERY:
             return held
         return replace(held, limit=max(_IO_LEAST, int(min(held.limit, max(moves, _IO_LEAST)) * _IO_FALL)), moved=now)
-    eased = level(score + facts.settings.hysteresis.margin) < Level.HIGH
+    eased = level(score + facts.settings.hysteresis.margin) < Level.HIGH and not _is_late(facts, _NEARLY_LATE)
     if held is None or not eased or now - held.moved < _IO_RISE_EVERY:
         return held
     limit = math.ceil(held.limit * _IO_RISE)
@@ -138,6 +140,17 @@ def _io_score_of_services(facts: Facts) -> float:
     if len(measured) < len(stalls):
         return facts.assessment.io.score
     return io_pressure(replace(facts.snapshot.node, io_psi_some=max(measured, default=0.0)), facts.settings.io_pressure).score
+
+
+def _is_late(facts: Facts, share: float) -> bool:
+    """Tell whether some LS pod's p99 is above a share of its SLO while it waits for I/O itself, more than for CPU."""
+    return any(
+        pod.latency.p99 is not None
+        and pod.latency.slo is not None
+        and is_above(pod.latency.p99, share * pod.latency.slo)
+        and (pod.observed.io_psi_some or 0.0) >= max(_IO_SIGN, pod.observed.cpu_psi_some or 0.0)
+        for pod in facts.census.ls
+    )
 
 
 def _io_of_be(facts: Facts) -> float | None:

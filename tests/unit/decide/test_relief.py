@@ -229,3 +229,30 @@ def test_a_limit_does_not_fall_further_because_be_waits_in_it_and_rises_again():
 def test_the_nodes_stall_counts_where_a_services_own_is_not_measured():
     # 0.4 x 100 more, of 0.9: 100.
     assert limit(disks(services=(0.0, None), **FULL), limited()) == 32 * MIB
+
+
+def late(p99, io, cpu=0.0, slo=0.02):
+    """The disk is busy and nothing else: 22.2 points, and 0.444 for each percent of stall; level HIGH is far."""
+    service = replace(ls(p99=p99, slo=slo), observed=PodObserved(io_psi_some=io, cpu_psi_some=cpu))
+    batch = replace(be("a"), observed=PodObserved(io_read=100 * MIB, io_write=0))
+    return snapshot(service, batch, cpu_usage=1.0, io_psi_some=io, iowait=0.0, disk_util=100.0)
+
+
+@pytest.mark.parametrize(
+    ("reading", "expected"),
+    [
+        (late(0.021, 30.0), 50 * MIB),
+        (late(0.020, 30.0), None),  # within its SLO
+        (late(0.021, 9.9), None),  # late, and not because of I/O
+        (late(0.021, 30.0, cpu=31.0), None),  # it waits for CPU above all
+        (late(0.021, None), None),  # how long it waits is not known
+        (late(0.021, 30.0, slo=None), None),
+    ],
+)
+def test_be_is_limited_below_level_high_for_a_service_that_is_late_and_waits_for_io(reading, expected):
+    assert limit(reading) == expected
+
+
+@pytest.mark.parametrize(("p99", "expected"), [(0.021, 32 * MIB), (0.017, 64 * MIB), (0.016, 80 * MIB)])
+def test_the_limit_stays_while_a_service_is_nearly_late(p99, expected):
+    assert limit(late(p99, 30.0), limited()) == expected
