@@ -1,6 +1,6 @@
 """A real kubelet on a containerd of the tests' own, below their cgroup. Its files are where they always are: it is run in apart.sh.
 
-    with Runtime(groups) as runtime, Kubelet(server, runtime, groups, NODE) as kubelet:
+    with Runtime(groups) as runtime, Kubelet(server, runtime, groups, NODE, {}) as kubelet:
         ... pods that share the node's network run ...
 
 There is no CNI plugin, so that the node never calls itself ready, and no controller and no scheduler: pods are placed on the node by hand.
@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any, Self
 
 import trustme
@@ -23,15 +24,17 @@ from real_groups import ROOT, RealGroups
 from real_kubelet.keeper import v2_group
 from real_kubelet.runtime import Runtime
 
+CHECKPOINT = Path("/var/lib/kubelet/cpu_manager_state")
 URL = f"https://{NODE_ADDRESS}:10250"
 _HEALTH = "http://127.0.0.1:10248/healthz"
 
 
 class Kubelet:
-    """Runs from `with` on; the runtime's end ends its pods."""
+    """Runs from `with` on; the runtime's end ends its pods. `settings`: of its configuration, in place of ours."""
 
-    def __init__(self, server: ApiServer, runtime: Runtime, groups: RealGroups, node: str) -> None:
+    def __init__(self, server: ApiServer, runtime: Runtime, groups: RealGroups, node: str, settings: dict[str, Any]) -> None:
         self._server, self._groups, self._node = server, groups, node
+        self._settings = settings
         self._home = runtime.home / "kubelet"
         self._socket = runtime.socket
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,6 +42,7 @@ class Kubelet:
 
     def __enter__(self) -> Self:
         self._home.mkdir()
+        CHECKPOINT.unlink(missing_ok=True)  # with that of another policy it would not start
         for hierarchy in ROOT.iterdir():  # it wants its root in those too that the agent does not write
             (hierarchy / self._groups.top).mkdir(exist_ok=True)
         issuer = trustme.CA()
@@ -46,7 +50,7 @@ class Kubelet:
         issuer.cert_pem.write_to_path(self.authority)
         certificate.private_key_pem.write_to_path(self._home / "kubelet.key")
         (self._home / "kubelet.crt").write_bytes(b"".join(each.bytes() for each in certificate.cert_chain_pems))
-        (self._home / "kubelet.json").write_text(json.dumps(self._configuration()))
+        (self._home / "kubelet.json").write_text(json.dumps(self._configuration() | self._settings))
         try:
             self.start()
         except BaseException:

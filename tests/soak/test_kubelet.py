@@ -38,6 +38,12 @@ dd if=/dev/zero bs=150M count=1 | sleep 100000 &
 while :; do sleep 0.01; done
 """
 IDLE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+CPUSET = """\
+qosManager:
+  syncPeriod: 500ms
+  cpuSuppress: {strategy: usage, policy: cpuset, targetUtilization: 0.4}
+  cpuEvict: {enabled: false}
+"""
 FILES = ("cpu.cfs_quota_us", "cpu.shares", "cpuset.cpus", "memory.limit_in_bytes")
 
 
@@ -52,11 +58,17 @@ def groups():
 
 
 @pytest.fixture
-def node(tmp_path, groups):
+def settings():
+    """Of kubelet."""
+    return {}
+
+
+@pytest.fixture
+def node(tmp_path, groups, settings):
     (tmp_path / "said").mkdir()
     with ApiServer(tmp_path) as server:
         install(server)
-        with Runtime(groups) as runtime, Kubelet(server, runtime, groups, NODE) as kubelet:
+        with Runtime(groups) as runtime, Kubelet(server, runtime, groups, NODE, settings) as kubelet:
             give_agents_token(server, "agent-1")
             yield Node(server, kubelet, groups, tmp_path / "said")
 
@@ -95,10 +107,21 @@ class Node:
     def said(self, name: str) -> list[str]:
         return (self._said / name).read_text().split()
 
+    def cpus(self, tier: str, name: str) -> str:
+        """Return the CPUs that the only container of a pod may use."""
+        pod = self.pod(name)
+        (container,) = (each["containerID"].removeprefix("containerd://") for each in pod["status"]["containerStatuses"])
+        return self.groups.text(self.groups.path(f"{tier}/pod{pod['metadata']['uid']}/{container}"), "cpuset.cpus").strip()
+
     def values(self):
         """What is in the files that the agent writes, and kubelet."""
         group = self.groups.path("kubepods/besteffort")
         return {name: self.groups.text(group, name).strip() for name in FILES}
+
+
+def kubelet_of(node):
+    """Return the agent's options."""
+    return ("--pods-from", "kubelet", "--kubelet-url", URL, "--kubelet-ca", str(node.kubelet.authority))
 
 
 def test_batch_is_limited_evicted_by_the_api_ended_by_kubelet_and_all_is_put_back(node, groups, tmp_path):
@@ -112,8 +135,7 @@ def test_batch_is_limited_evicted_by_the_api_ended_by_kubelet_and_all_is_put_bac
     before = node.values()
     assert before["cpu.cfs_quota_us"] == "-1"
 
-    kubelet = ("--pods-from", "kubelet", "--kubelet-url", URL, "--kubelet-ca", str(node.kubelet.authority))
-    agent = Agent(node.server, groups, tmp_path, CONFIG, *kubelet)
+    agent = Agent(node.server, groups, tmp_path, CONFIG, *kubelet_of(node))
     try:
         node.server.wait(lambda: agent.knows("service"), "kubelet to name the pods", more=lambda: f"{agent.log}{agent.status()}")
         node.server.wait(lambda: node.values()["cpu.cfs_quota_us"] != "-1", "batch to be limited", more=lambda: agent.log)
@@ -141,6 +163,28 @@ def test_batch_is_limited_evicted_by_the_api_ended_by_kubelet_and_all_is_put_bac
     assert "Traceback" not in log
     assert "kubelet" not in "".join(line for line in log.splitlines() if " Problem " in line)
     assert node.values() == before
+
+
+@pytest.mark.parametrize("settings", [{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}])
+def test_beside_the_static_cpu_policy_batch_is_held_by_a_quota_and_the_cpusets_stay_kubelets(node, groups, tmp_path):
+    node.run("batch", IDLE, labels={"koordinator.sh/qosClass": "BE"})
+    tier = groups.path("kubepods/besteffort")
+    agent = Agent(node.server, groups, tmp_path, CPUSET, *kubelet_of(node))
+    try:
+        node.server.wait(lambda: groups.quota(tier) != "-1", "batch to be limited", more=lambda: agent.log)
+        assert (groups.text(tier, "cpuset.cpus").strip(), node.cpus("kubepods/besteffort", "batch")) == ("0-1", "0-1")
+        cpu = {"cpu": "1", "memory": "32Mi"}
+        node.run("alone", IDLE, resources={"requests": cpu, "limits": cpu}, labels={"koordinator.sh/qosClass": "LSR"})
+        assert node.cpus("kubepods", "alone") == "1"
+        node.server.wait(lambda: node.cpus("kubepods/besteffort", "batch") == "0", "kubelet to take that CPU from batch", more=node.why)
+        node.server.wait(lambda: agent.knows("alone"), "the agent to hear of it", more=lambda: agent.log)
+        log = agent.stop()
+    finally:
+        agent.kill()
+    assert "Traceback" not in log
+    assert "kubelet's static CPU policy writes cpusets" in log
+    assert groups.quota(tier) == "-1"
+    assert (node.cpus("kubepods", "alone"), node.cpus("kubepods/besteffort", "batch")) == ("1", "0")
 
 
 def test_kubelet_shows_its_pods_by_the_charts_role_and_to_nobody_else(node):
