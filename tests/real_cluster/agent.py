@@ -75,6 +75,13 @@ class Agent:
         seen = self.status()
         return bool(self.log) and f"batch/{name}" in {each["key"] for each in seen.get("pods", ())} and not seen["cluster"]["problems"]
 
+    def pause(self) -> None:
+        """It sees and does nothing until `resume`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> str:
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0, self._log.read_text()

@@ -190,10 +190,17 @@ def test_the_agent_on_a_node_from_its_first_list_to_its_last_word(cluster, group
     assert {each["reportingController"] for each in events} == {"qosmanager.io/agent"}
 
     # Away and back: what the agent knew is too old for the new server's memory.
+    known = json.loads(cluster.done("get", "--raw", "/api/v1/pods?limit=1"))["metadata"]["resourceVersion"]
     cluster.stop()
     cluster.wait(agent.misses, "the agent to miss the API server")
+    agent.pause()
     cluster.start()
     pods.run("late", GROWS % 1)
+    cluster.stop()
+    cluster.start()
+    watch = f"/api/v1/pods?watch=true&timeoutSeconds=5&resourceVersion={known}"
+    assert "too old resource version" in str(cluster.kubectl("get", "--raw", watch))
+    agent.resume()
     cluster.wait(lambda: agent.knows("late"), "the agent to hear of a new pod", more=lambda: agent.log)
 
     # A token whose pod is gone is good for nothing; the next one is in the same file.
