@@ -11,7 +11,8 @@ from simulated import scenario, without_agent
 # No shrinking: a simulation takes too long to be made smaller a thousand times.
 BOUNDED = settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 SURGE_BEGINS, SURGE_ENDS = 10, 20  # seconds
-DURATION = 80
+# Longer than the minute after a fall before which a limit does not rise.
+DURATION = 150
 
 
 @st.composite
@@ -77,9 +78,10 @@ def allowance(record):
 @BOUNDED
 @given(loaded=nodes(), seed=st.integers(0, 9))
 def test_after_a_surge_batch_gets_back_what_its_level_allows(loaded, seed):
-    last = list(managed(loaded, Settings(), seed))[-10:]
-    dead_band = 0.011 * loaded.scenario.node.cpus
-    assert any(cycle.truth.be_limit >= allowance(cycle.record) - dead_band for cycle in last)
+    # What it allowed at the least within a minute: after a fall the limit rests as long. Less than 2 percent of the CPUs is not worth a turn.
+    cycles = list(managed(loaded, Settings(), seed))
+    least = min(allowance(cycle.record) for cycle in cycles[-62:])
+    assert cycles[-1].truth.be_limit >= least - 0.021 * loaded.scenario.node.cpus
 
 
 @settings(BOUNDED, max_examples=5)
