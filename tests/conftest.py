@@ -6,9 +6,16 @@ import logging
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("project", max_examples=int(os.environ.get("QOSM_EXAMPLES", "60")), deadline=None, print_blob=True)
+# How fast the machine is decides nothing here: neither a deadline, nor hypothesis' own look at how long examples take to make.
+settings.register_profile(
+    "project",
+    max_examples=int(os.environ.get("QOSM_EXAMPLES", "60")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
 settings.load_profile("project")
 
 

@@ -78,7 +78,7 @@ def allowance(record):
 @BOUNDED
 @given(loaded=nodes(), seed=st.integers(0, 9))
 def test_after_a_surge_batch_gets_back_what_its_level_allows(loaded, seed):
-    # What it allowed at the least within a minute: after a fall the limit rests as long. Less than 2 percent of the CPUs is not worth a turn.
+    # What it allowed at the least within a minute: after a fall the limit rests as long. A rise of less than 2 percent is none.
     cycles = list(managed(loaded, Settings(), seed))
     least = min(allowance(cycle.record) for cycle in cycles[-62:])
     assert cycles[-1].truth.be_limit >= least - 0.021 * loaded.scenario.node.cpus
