@@ -1,6 +1,6 @@
 """Does the agent hold the objective, against the best fixed setting of the kernel? Real cgroups, real load, interleaved pairs.
 
-    python benchmarks/slo --pairs 10                      all situations (some 55 minutes)
+    python benchmarks/slo --pairs 10                      all situations but disk (some 55 minutes)
     python benchmarks/slo --situation "own limit" --pairs 3
 
 Each pair runs `slo` and the fixed settings that come closest to it once, in an order drawn anew; the other treatments join the first pairs
@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests"), str(Path(__file__).resolve().parent)]
 
-from judge import Runs, is_disturbed, verdict  # noqa: E402
+from judge import Runs, is_disturbed, verdict, work_of  # noqa: E402
 from node import Node  # noqa: E402
 from picture import draw  # noqa: E402
 from situations import SITUATIONS, Situation, Treatment  # noqa: E402
@@ -65,7 +65,8 @@ def undisturbed(situation: Situation, treatment: Treatment, pair: int, warm_up: 
         disturbed = is_disturbed(result.outside)
         print(
             f"{pair} {situation.name}, {treatment.name}: p99 {result.p99:.1f} ms, BE {result.be_cores:.2f} cores, "
-            f"outside {result.outside:.2f}"
+            + ("" if result.moved is None else f"{result.moved:.1f} MB/s, ")
+            + f"outside {result.outside:.2f}"
             + (f", kills {result.oom_kills}, evictions {result.evictions}" if situation.growing else "")
             + (f" - disturbed, attempt {attempt}" if disturbed else ""),
             flush=True,
@@ -94,10 +95,11 @@ def table(rows: list[dict]) -> str:
             runs[row["treatment"]][row["pair"]] = row
     left_out = sum(row["disturbed"] for row in rows)
     objective = objective_of(rows[0]["situation"])
+    unit = "cores" if rows[0].get("moved") is None else "MB/s"
     lines = [
         f"objective {objective:.0f} ms; {left_out} runs left out as disturbed",
         "",
-        "| treatment | runs | LS p99 ms (min to max) | BE cores | OOM kills | `slo`: p99 ratio | `slo`: BE ratio | `slo` better |",
+        f"| treatment | runs | LS p99 ms (min to max) | BE {unit} | OOM kills | `slo`: p99 ratio | `slo`: BE ratio | `slo` better |",
         f"|{' --- |' * 8}",
     ]
     for name, each in sorted(runs.items(), key=lambda item: _order(item[0])):
@@ -116,7 +118,7 @@ def table(rows: list[dict]) -> str:
 def against(mine: dict[int, dict], other: dict[int, dict], objective: float) -> list[str]:
     """`slo` beside another treatment, in the pairs that have both; nothing where there are fewer than three."""
     both = sorted(mine.keys() & other.keys())
-    if mine is other or len(both) < ENOUGH or not other[both[0]]["be_cores"]:
+    if mine is other or len(both) < ENOUGH or not work_of(other[both[0]]):
         return [""] * 3
     judged = verdict(runs_of(mine[pair] for pair in both), runs_of(other[pair] for pair in both), objective)
     answer = {True: "yes", False: "no", None: "not clear"}[judged.better]
@@ -125,7 +127,7 @@ def against(mine: dict[int, dict], other: dict[int, dict], objective: float) -> 
 
 def runs_of(rows: Iterable[dict]) -> Runs:
     kept = list(rows)
-    return Runs([row["p99"] for row in kept], [row["be_cores"] for row in kept], sum(row["oom_kills"] for row in kept))
+    return Runs([row["p99"] for row in kept], [work_of(row) for row in kept], sum(row["oom_kills"] for row in kept))
 
 
 def objective_of(name: str) -> float:
@@ -158,7 +160,7 @@ def main() -> None:
         if (reason := obstacle()) is not None:
             raise SystemExit(reason)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen = [each for each in SITUATIONS if arguments.situation is None or each.name in arguments.situation]
+        chosen = [each for each in SITUATIONS if (not each.asked if arguments.situation is None else each.name in arguments.situation)]
         measure(chosen, arguments)
     report(arguments.out)
 

@@ -1,8 +1,8 @@
 """What runs in pairs say: medians of paired ratios with a bootstrap interval, and who is better. Pure.
 
-The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's CPU time.
-Where two treatments both keep it, more of that is better; else the smaller p99. Better means that the interval of the ratio leaves 1 out. A
-kill by the kernel's OOM killer is worse than any run without one.
+The rule, fixed before any run: a service inside its objective (its SLO, which the agent knows too) comes first, then batch's CPU time (on a
+disk: bytes). Where two treatments both keep it, more of that is better; else the smaller p99. Better means that the interval of the ratio
+leaves 1 out. A kill by the kernel's OOM killer is worse than any run without one.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ def ratio(numerators: list[float], denominators: list[float], seed: int = 1) -> 
 
 def is_disturbed(outside: float) -> bool:
     return outside > OUTSIDE
+
+
+def work_of(row: dict) -> float:
+    """What batch is judged by in a run: on a disk its MB a second, else its CPU in cores."""
+    moved = row.get("moved")
+    return row["be_cores"] if moved is None else moved
 
 
 @dataclass(frozen=True)

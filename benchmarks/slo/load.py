@@ -12,6 +12,7 @@ import http.server
 import json
 import math
 import mmap
+import os
 import random
 import struct
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 
 LOOPS_PER_LOOK = 2000  # batch counts once per so many loops: some 50 us of work
 PAGE = 4096
+BLOCK = 1 << 20
 # Close to each other where objectives lie: a p99 is read between two bounds.
 BOUNDS = (
     0.002,
@@ -144,10 +146,12 @@ def share_at(plan: list[list[float]], seconds: float) -> float:
 
 
 def serve(given: dict) -> None:
-    """One worker of a service: `queue` has random (Poisson) arrivals of fixed work, `periodic` an equal beat."""
+    """One worker of a service: `queue` has random (Poisson) arrivals of fixed work, `periodic` an equal beat; with a file of
+    its own a request is one read from it instead of work."""
     begin, end = given["begin"], given["begin"] + given["plan"][-1][0]
     chance = random.Random(given["seed"])
     kept = memoryview(bytearray(given["resident"])) if given["resident"] else None
+    own = OwnFile(given["file"], chance) if given["file"] else None
     latencies = Latencies()
     histogram = Histogram(Path(given["histogram"]), given["place"])
     each = given["work"]  # seconds of CPU of a queue's request; the length of a periodic beat
@@ -173,11 +177,53 @@ def serve(given: dict) -> None:
             if kept is not None:
                 for _ in range(8):
                     kept[chance.randrange(0, len(kept) // PAGE) * PAGE] = 1
-            burn(cost)
+            if own is not None:
+                own.read()
+            else:
+                burn(cost)
             took = time.monotonic() - due
             latencies.add(due, took)
             histogram.add(took)
     latencies.write(Path(given["out"]))
+
+
+def make_file(path: Path, size: int) -> None:
+    """A file with every block there, so that what reads or writes it later goes to the disk."""
+    block = mmap.mmap(-1, BLOCK)
+    block.write(random.Random(1).randbytes(BLOCK))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    for place in range(0, size, BLOCK):
+        os.pwrite(file, block, place)
+    os.close(file)
+
+
+class OwnFile:
+    """Pages of a file, read from the disk past the page cache."""
+
+    def __init__(self, path: str, chance: random.Random) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        self._pages = os.fstat(self._file).st_size // PAGE
+        self._page = mmap.mmap(-1, PAGE)
+        self._chance = chance
+
+    def read(self) -> None:
+        os.preadv(self._file, [self._page], self._chance.randrange(self._pages) * PAGE)
+
+
+def move(given: dict) -> None:
+    """Greedy on a disk: writes and reads blocks of a file in turn, past the page cache, and counts the bytes moved."""
+    chance = random.Random(given["place"])
+    file = os.open(given["file"], os.O_RDWR | os.O_DIRECT)
+    blocks = os.fstat(file).st_size // BLOCK
+    block = mmap.mmap(-1, BLOCK)
+    block.write(chance.randbytes(BLOCK))
+    with Path(given["counts"]).open("r+b") as counts:
+        shared = mmap.mmap(counts.fileno(), 0)
+    moved = 0
+    while time.monotonic() < given["end"]:
+        moved += os.pwrite(file, block, chance.randrange(blocks) * BLOCK)
+        moved += os.preadv(file, [block], chance.randrange(blocks) * BLOCK)
+        struct.pack_into("<q", shared, given["place"] * 8, moved)
 
 
 def batch(given: dict) -> None:
@@ -203,7 +249,7 @@ def grow(given: dict) -> None:
         time.sleep(given["every"])
 
 
-PROGRAMS = {"serve": serve, "batch": batch, "grow": grow, "metrics": metrics}
+PROGRAMS = {"serve": serve, "batch": batch, "move": move, "grow": grow, "metrics": metrics}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import yaml
 from aside import Aside
-from load import Histogram, Latencies
+from load import Histogram, Latencies, make_file
 
 from real_groups import RealGroups
 
@@ -29,6 +29,7 @@ PERIOD = 100_000  # us
 BATCH = "be/job"
 GROWING = "be/grow"
 GROW_STEP, GROW_EVERY = 12 << 20, 0.1
+FILE = 64 << 20
 PATIENCE = 2.0
 BEFORE = 2.0  # seconds in which the services run alone, and the agent starts: a service that has just begun is no surge
 
@@ -50,6 +51,7 @@ class Result:
     agent_cores: float = 0.0
     oom_kills: int = 0
     evictions: int = 0
+    moved: float | None = None  # MB a second, in the situation that is about a disk
     limits: list[float] = field(default_factory=list)
 
     def plain(self) -> dict:
@@ -60,12 +62,13 @@ class Node:
     """The groups of one run, removed by `close`."""
 
     def __init__(self, situation: Situation, treatment: Treatment, warm_up: float) -> None:
-        self.situation, self.treatment, self.warm_up = situation, treatment, warm_up
+        self.situation, self.treatment, self.warm_up = situation, treatment, max(warm_up, situation.settling)
         self.services = [each for each in situation.services if each.judged or not treatment.by_itself]
         self.cpus = len(os.sched_getaffinity(0))
         self.groups = RealGroups()
         self.aside = Aside(self.groups)
-        self.directory = tempfile.TemporaryDirectory(prefix="qosm-slo-")
+        # On a disk; /tmp is in memory on many machines.
+        self.directory = tempfile.TemporaryDirectory(prefix="qosm-slo-", dir="/var/tmp")
         self.here = Path(self.directory.name)
         self.agent: subprocess.Popen[bytes] | None = None
         self.metrics: list[subprocess.Popen[bytes]] = []
@@ -99,6 +102,7 @@ class Node:
             groups.add(name)
         self._settle(treatment)
         self._prepare_metrics()
+        self._prepare_files()
         begin = time.monotonic() + 0.7  # the workers are ready by then
         measured = begin + BEFORE + self.warm_up
         end = measured + situation.seconds
@@ -134,6 +138,7 @@ class Node:
             rounds=spent["rounds"],
             outside=max(0.0, spent["machine"] - spent["node"] - spent["agent"] - spent["own"]),
             agent_cores=spent["agent"],
+            moved=spent["rounds"] / 1e6 if situation.disk else None,
             oom_kills=int(after["oom"] - before["oom"]),
             evictions=log.count("MemoryEvict evicted="),
             limits=limits[::5],
@@ -149,6 +154,11 @@ class Node:
             self._quota("be", treatment.quota)
         if treatment.memory is not None and self.situation.memory:
             groups.put(parent, "memory.limit_in_bytes", str(int(self.situation.memory * treatment.memory)))
+        if treatment.disk is not None:
+            device = os.stat(self.here).st_dev
+            for way in ("read", "write"):  # on v1 a limit does not hold the groups below
+                limit = f"{os.major(device)}:{os.minor(device)} {treatment.disk}"
+                groups.put(self.groups.path(BATCH), f"blkio.throttle.{way}_bps_device", limit)
         if treatment.burst:
             for service in self.services:
                 if service.limit:
@@ -161,6 +171,15 @@ class Node:
         """Cores that the kernel lets BE use; -1: no limit."""
         quota = int(self.groups.text(self.groups.path("be"), "cpu.cfs_quota_us"))
         return -1.0 if quota < 0 else quota / PERIOD
+
+    def _prepare_files(self) -> None:
+        """What the service reads and what batch moves, each process a file of its own."""
+        if self.situation.disk:
+            for number in range(self.cpus):
+                for service in self.services:
+                    make_file(self.here / f"{service.name}-{number}.data", FILE)
+            for place in range(2 * self.cpus):
+                make_file(self.here / f"{place}.data", FILE)
 
     def _prepare_metrics(self) -> None:
         """A histogram for each service, and where the agent finds those that have an objective."""
@@ -188,6 +207,7 @@ class Node:
                 "resident": service.resident // self.cpus,
                 "shape": service.shape,
                 "work": service.work,
+                "file": f"{out}.data" if self.situation.disk else None,
                 "out": str(out),
                 "histogram": str(self.here / f"{service.name}.histogram"),
                 "place": number,
@@ -198,11 +218,11 @@ class Node:
         return outs
 
     def _batch(self, end: float, grows: float) -> None:
-        jobs = 2 * self.cpus
+        jobs, program = 2 * self.cpus, "move" if self.situation.disk else "batch"
         counts = self.here / "counts"
         counts.write_bytes(bytes(8 * jobs))
         for place in range(jobs):
-            self._start(BATCH, "batch", {"end": end + 1, "counts": str(counts), "place": place})
+            self._start(BATCH, program, {"end": end + 1, "counts": str(counts), "place": place, "file": str(self.here / f"{place}.data")})
         if self.situation.growing:
             self._start(GROWING, "grow", {"begin": grows, "end": end + 1, "step": GROW_STEP, "every": GROW_EVERY})
 

@@ -1,10 +1,11 @@
-"""A page with one panel for each situation: p99 of the service across, CPU of batch up, a dot for each run. The best place is top left."""
+"""A page with one panel for each situation: p99 of the service across, work of batch up, a dot for each run. The best place is top left."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import plotly.graph_objects as go
+from judge import work_of
 from plotly.subplots import make_subplots
 
 COLOURS = {"slo": "#c2410c", "pressure": "#a16207", "usage": "#4d7c0f", "alone": "#737373", "unmanaged": "#000000"}
@@ -26,7 +27,7 @@ def draw(by_situation: dict[str, list[dict]], objectives: dict[str, float], page
             figure.add_trace(
                 go.Scatter(
                     x=[row["p99"] for row in dots],
-                    y=[row["be_cores"] for row in dots],
+                    y=[work_of(row) for row in dots],
                     mode="markers",
                     name=treatment,
                     legendgroup=treatment,
@@ -38,7 +39,7 @@ def draw(by_situation: dict[str, list[dict]], objectives: dict[str, float], page
             shown.add(treatment)
         figure.add_vline(x=objectives[name], line_dash="dot", line_color="#737373", **place)
     figure.update_xaxes(type="log", title_text="p99 of the service, ms")
-    figure.update_yaxes(title_text="CPU of batch, cores", rangemode="tozero")
+    figure.update_yaxes(title_text="CPU of batch, cores (disk: MB/s)", rangemode="tozero")
     figure.update_layout(
         template="plotly_white", width=1200, height=380 * rows, legend={"orientation": "h", "y": -0.12}, margin={"t": 40, "l": 60, "r": 20}
     )

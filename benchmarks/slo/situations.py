@@ -33,8 +33,9 @@ class Service:
 
 @dataclass(frozen=True)
 class Treatment:
-    """What is done to BE. `weight`, `idle`, `quota` (share of the node), `memory` (share of the node's): fixed settings of the kernel;
-    `burst`: the service's own burst is set to its quota. `agent`: the configuration of an agent that runs."""
+    """What is done to BE. `weight`, `idle`, `quota` (share of the node), `memory` (share of the node's), `disk` (bytes/s each
+    of reads and writes): fixed settings of the kernel; `burst`: the service's own burst is set to its quota. `agent`: the
+    configuration of an agent that runs."""
 
     name: str
     batch: bool = True
@@ -43,18 +44,22 @@ class Treatment:
     idle: bool = False
     quota: float | None = None
     memory: float | None = None
+    disk: int | None = None
     burst: bool = False
     agent: dict | None = None
 
     @property
     def static(self) -> bool:
         """A setting of the kernel that a person could have made once."""
-        return self.weight or self.idle or self.quota is not None or self.memory is not None
+        return self.weight or self.idle or any(each is not None for each in (self.quota, self.memory, self.disk))
 
 
 @dataclass(frozen=True)
 class Situation:
-    """One comparison. `seconds` are measured, after a warm-up at each plan's first share; `pairs`: no more of them are worth their time."""
+    """One comparison. `seconds` are measured, after a warm-up at each plan's first share (`settling`: a longer one); `pairs`: no more of
+    them are worth their time; `asked`: run only when named. `disk`: a request is a read from the disk that batch uses, and batch is judged
+    by its bytes.
+    """
 
     name: str
     about: str
@@ -63,7 +68,10 @@ class Situation:
     beside: tuple[Treatment, ...] = ()  # run in the first pairs, to be seen beside them
     growing: bool = False  # a BE process takes memory until none is left
     memory: int | None = None  # bytes of the node
+    disk: bool = False
     seconds: float = SECONDS
+    settling: float = 0.0
+    asked: bool = False
     pairs: int = 100
 
     @property
@@ -169,6 +177,18 @@ SITUATIONS = (
         growing=True,
         memory=1 << 30,
         seconds=12.0,
+        pairs=4,
+    ),
+    Situation(
+        "disk",
+        "a service of 100 reads a second of 4 KiB from the disk that batch writes and reads in blocks of 1 MiB; 20 s, after 16 s to settle",
+        (Service("api", ((0, 0.5), (LONG, 0)), work=0.01, slo=0.02),),
+        (WEIGHT, *(Treatment(f"weight, disk {rate} MiB/s", weight=True, disk=rate * MIB) for rate in (20, 100)), SLO),
+        (ALONE, UNMANAGED),
+        disk=True,
+        seconds=LONG,
+        settling=16.0,
+        asked=True,
         pairs=4,
     ),
 )
