@@ -113,7 +113,7 @@ class Node:
         time.sleep(max(0.0, begin + BEFORE - time.monotonic()))
         if treatment.batch:
             self._batch(end, measured + 2)
-        time.sleep(measured - time.monotonic())
+        time.sleep(max(0.0, measured - time.monotonic()))
         before = self._look()
         limits = []
         while time.monotonic() < end:

@@ -49,7 +49,7 @@ def test_what_is_remembered_is_of_the_pods_that_are_here_and_bounded(snapshot, d
     assert set(known.calm) <= {pod.key for pod in snapshot.pods if is_latency_sensitive(pod.qos)}
     assert all(0 <= calm <= 0.25 for calm in known.calm.values())
     assert 0 <= known.relapses <= 5
-    assert known.margin is None or 0 <= known.margin <= snapshot.node.cpus / 4 + 1e-9
+    assert known.margin is None or 0 <= known.margin <= 0.4 * snapshot.node.cpus + 1e-9
     assert known.ceiling is None or known.ceiling > 0
 
 

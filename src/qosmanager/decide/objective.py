@@ -31,21 +31,18 @@ _FLOOR_SHOWS_IN = 10.0  # seconds at the floor after which the same holds withou
 _NO_BETTER = 0.9  # of the severity before
 _WORSE = 1.5  # times what was borne: then it is not borne any longer
 _BORNE_FOR, _BORNE_MOST = 300.0, 3600.0  # seconds: doubled with each time that a fall was of no use
-_ROOMY, _LONGEST_ROOMY = (
-    10.0,
-    300.0,
-)  # seconds without a break in which a turn upwards was worth it, before it is made: x 10 with each relapse
+# Seconds without a break in which a turn upwards was worth it, before it is made: x 10 with each relapse.
+_ROOMY, _LONGEST_ROOMY = 10.0, 300.0
 _WORTH = 0.05  # of the CPUs: less room is not worth a turn
 _MOST_RELAPSES = 5.0  # counted
 _RELAPSE_WITHIN = 900.0  # seconds from one fall to the next that make it a relapse, and in which half of them are forgiven
 _BELOW_CEILING = 0.9  # of what was too much
 _REOPENS = 0.02  # of the CPUs in a minute: what was too much once may not be so for ever
-_FIRST_MARGIN, _LEAST_MARGIN, _MOST_MARGIN = 0.05, 0.02, 0.25  # of the CPUs
+# Of the CPUs. The first is for services that nobody has seen surge yet: it is forgotten like one that was seen.
+_FIRST_MARGIN, _LEAST_MARGIN, _MOST_MARGIN = 0.25, 0.02, 0.4
 _DEMAND_EASES_IN = 30.0  # seconds in which two thirds of a fall of demand are believed: doubled with each relapse
 _MARGIN_EASES_IN = 900.0  # seconds in which half of a margin is forgotten
 _NEAR = 0.8  # of the SLO: from there on all that a pod waits for is its demand
-_SURGE = 0.1  # of the CPUs: a larger rise of demand is no noise, and calls for a margin only where somebody suffered from it
-_SURGE_SHOWS_IN = 10.0  # seconds from a surge to what is suffered from it
 
 
 class Aim(Struct, frozen=True):
@@ -66,7 +63,7 @@ class Bound(Struct, frozen=True):
 def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
     """Return the limit, and the draft with what was learned and moved."""
     wellbeing = facts.assessment.wellbeing or Wellbeing()
-    draft = _learn_demand(facts, draft, wellbeing)
+    draft = _learn_demand(facts, draft)
     worst = max(wellbeing.caused, key=lambda each: (each.severity, each.pod), default=None)
     draft = _tell_elsewhere(wellbeing, draft)
     draft = _follow(facts, draft, wellbeing, worst)
@@ -84,7 +81,7 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
 # -- what is learned ---------------------------------------------------------------------------------------------------------------------
 
 
-def _learn_demand(facts: Facts, draft: Draft, wellbeing: Wellbeing) -> Draft:
+def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     """Follow the LS pods' demand up at once and down slowly, and learn by how much it rises above that in a cycle."""
     known, cpus = draft.state.objective, facts.cpus
     present = sum(_wants(facts).values())
@@ -94,14 +91,9 @@ def _learn_demand(facts: Facts, draft: Draft, wellbeing: Wellbeing) -> Draft:
     elapsed = 0.0 if facts.now is None else facts.dt
     least = _LEAST_MARGIN * cpus
     margin = least + (max(known.margin, least) - least) * 0.5 ** (elapsed / _MARGIN_EASES_IN)
-    # What a pod asks for that is not measured yet, as each is at first, is no surge.
-    rise = 0.0 if facts.census.unmeasured else max(0.0, present - known.wanted)
-    if is_above(rise, _SURGE * cpus) and not wellbeing.unjudged:
-        draft = _recall(draft, surge=rise, surged=facts.now)
-    else:
-        margin = max(margin, rise)
-    if wellbeing.caused and not facts.has_held(draft.state.objective.surged, _SURGE_SHOWS_IN):
-        margin = max(margin, draft.state.objective.surge)
+    if is_above(present, known.wanted) and not facts.census.unmeasured:
+        # What a pod asks for that is not measured yet, as each is at first, is no surge.
+        margin = max(margin, present - known.wanted)
     wanted = max(present, present + (known.wanted - present) * math.exp(-elapsed / (_DEMAND_EASES_IN * 2**known.relapses)))
     return _recall(draft, wanted=wanted, margin=min(margin, _MOST_MARGIN * cpus))
 

@@ -88,8 +88,8 @@ class Objective(Struct, frozen=True, kw_only=True):
     """What strategy `slo` has learned (section 13). `calm`: LS pod -> the share of its running time that it waits without BE in its way.
 
     `wanted`: the LS pods' demand, in cores, that BE leaves room for: up at once, down slowly; `margin`: cores by which demand was seen to
-    rise above that within a cycle, by chance or so that somebody suffered. `ceiling`: cores at which BE was in the way last, as of `fell`.
-    `severity`: how much the LS pods suffered when the limit began to fall for them (0.5: half above what they bear); None: it has not.
+    rise above that within a cycle. `ceiling`: cores at which BE was in the way last, as of `fell`. `severity`: how much the LS pods
+    suffered when the limit began to fall for them (0.5: half above what they bear); None: it has not.
     """
 
     calm: dict[str, float] = {}
@@ -104,8 +104,6 @@ class Objective(Struct, frozen=True, kw_only=True):
     borne_until: float | None = None  # until then nothing falls for a suffering of at most `borne`
     borne: float = 0.0
     roomy_since: float | None = None  # since when nobody suffers and there is room for more than the limit in force
-    surge: float = 0.0  # cores by which demand rose at once, more than noise does, as of `surged`
-    surged: float | None = None
 
 
 class State(Struct, frozen=True, kw_only=True):
