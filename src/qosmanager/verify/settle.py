@@ -32,6 +32,7 @@ from qosmanager.model.state import Pending, State, Watch
 
 _NOT_DONE = (Result.FAILED, Result.REFUSED, Result.RECORDED)
 BE = "BE"  # target of actions on all of BE
+_CPUS = "cpuset.cpus"  # target of what is done to the CPUs of BE's groups
 
 
 def settle(
@@ -55,14 +56,21 @@ def settle(
             # Somebody else's value on an LS file is the new original: the burst is over, nothing is written.
             state = _without_burst(state, receipt.pod)
     for receipt in receipts:
-        if receipt.action is None and receipt.pod is not None:
-            state = _later(state, receipt.pod, receipt, snapshot.time)
+        if receipt.action is None:
+            state = _later(state, receipt, snapshot.time)
     state, ended = _ended_victims(state, receipts, snapshot.time)
     return state, (*(_overwritten(receipt, snapshot.time) for receipt in foreign), *ended)
 
 
-def _later(state: State, pod: str, receipt: Receipt, now: float | None) -> State:
-    """What comes of a pod after the cycle of its action: the group of a burst is gone, or a victim cannot be ended after all."""
+def _later(state: State, receipt: Receipt, now: float | None) -> State:
+    """What comes of an action after its cycle: the group of a burst is gone, a victim cannot be ended after all, or the CPUs that held BE
+    may no longer do so."""
+    pod = receipt.pod
+    if receipt.result is Result.REFUSED and receipt.target == _CPUS and state.be_cpus is not None:
+        # BE has its own CPUs back: the quota holds it from the next cycle on.
+        return replace(state, cpuset_refused=now)
+    if pod is None:
+        return state
     if receipt.result is Result.GONE:
         return _without_burst(state, pod)
     # The target of an eviction is the pod itself, not a file of it.

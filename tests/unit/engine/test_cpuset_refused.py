@@ -60,3 +60,17 @@ def test_when_cpus_can_be_set_again_they_take_over_from_the_quota(loop):
         assert loop.held() in (("200000", "0-3"), ("-1", "0-1"))
     assert loop.held() == ("-1", "0-1")
     assert (loop.state.be_cpus, loop.state.cpuset_refused) == ("0-1", None)
+
+
+@pytest.mark.parametrize("kubelet", ["kubelet_cpusets", "kubelet_may_write"])
+def test_batch_that_loses_its_cpus_to_kubelet_is_held_by_the_quota_from_the_next_cycle_on(loop, kubelet):
+    for _ in range(3):
+        loop.cycle(request=2.0)
+    assert loop.held() == ("-1", "0-1")
+    setattr(loop.bench, kubelet, "be")
+    loop.cycle(request=2.0)
+    assert loop.held() == ("-1", "0-3")
+    assert (loop.state.be_cpus, loop.state.cpuset_refused) == ("0-1", loop.now)
+    loop.cycle(request=2.0)
+    assert loop.held() == ("200000", "0-3")
+    assert (loop.state.be_limit, loop.state.be_cpus) == (2.0, None)
