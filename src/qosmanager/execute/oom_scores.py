@@ -109,12 +109,12 @@ class BeOomScores:
         try:
             inode = self._kernel.inode(controller, group)
         except OSError as error:
-            if error.errno in GONE:
-                self._ledger.oom.pop(group, None)
+            if error.errno in GONE and entry is not None:
+                self.put_back(group)
             return []
         if entry is not None and entry.inode != inode:
-            del self._ledger.oom[group]  # made anew, perhaps with its processes elsewhere
-            return self._look(group, value)
+            self.put_back(group)  # made anew, perhaps with its processes elsewhere
+            return [] if group in self._ledger.oom else self._look(group, value)
         present = self._present(group, controller)
         last = self._seen.get(group)
         known = set(last.values()) if last is not None else set(entry.processes if entry is not None else ())
@@ -187,32 +187,28 @@ class BeOomScores:
         return receipts
 
     def adopt(self, entry: OomEntry) -> None:
-        """Take over what a predecessor raised in a group that is still the same, as far as can be told."""
-        try:
-            there = self._kernel.inode(_controller(self._kernel, entry), entry.group) == entry.inode
-        except OSError as error:
-            there = error.errno not in GONE
-        if there:
-            self._ledger.oom[entry.group] = entry
+        """Take over what a predecessor raised; a group that is no longer the same is found out at the next look."""
+        self._ledger.oom[entry.group] = entry
 
 
 def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Receipt]:
-    """Put one group's originals back, compare-and-set."""
+    """Put one group's originals back, compare-and-set. Where the group is no longer the same, processes that were in it may live on in
+    others, or in another hierarchy: they are known by their identities."""
     target = _target(entry)
     controller = _controller(kernel, entry)
     try:
-        if kernel.inode(controller, entry.group) != entry.inode:
-            return [Receipt(target=target, result=Result.GONE, detail="the group was made anew")]
+        lost = "" if kernel.inode(controller, entry.group) == entry.inode else "the group was made anew"
     except OSError as error:
-        if error.errno in GONE:
-            return [Receipt(target=target, result=Result.GONE, detail="the group is gone")]
-        return [Receipt(target=target, result=Result.FAILED, detail=f"the group cannot be looked at: {error.strerror}")]
+        if error.errno not in GONE:
+            return [Receipt(target=target, result=Result.FAILED, detail=f"the group cannot be looked at: {error.strerror}")]
+        lost = "the group is gone"
+    pids = (int(each.partition(":")[0]) for each in sorted(entry.processes)) if lost else group_pids(kernel, entry.group, controller)
     problems: list[str] = []
     count = 0
-    for pid in group_pids(kernel, entry.group, controller):
+    for pid in pids:
         try:
             identity = scores.identity(pid)
-            if scores.read(pid) != entry.value:
+            if scores.read(pid) != entry.value or (lost and identity not in entry.processes):
                 continue
         except (OSError, ValueError):
             continue
@@ -222,6 +218,8 @@ def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Re
             problems += [problem] if (problem := _try(scores, identity, original)) else []
     if problems:
         return [Receipt(target=target, result=Result.FAILED, detail=f"{len(problems)} of {count}: {problems[0]}")]
+    if lost and not count:
+        return [Receipt(target=target, result=Result.GONE, detail=lost)]
     return [Receipt(target=target, result=Result.APPLIED, before=str(entry.value), after=str(entry.original), detail=f"{count} processes")]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -158,17 +159,63 @@ def test_scores_survive_the_agent(bench):
     assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
 
 
-@pytest.mark.parametrize(("code", "kept"), [(errno.EIO, True), (errno.EMFILE, True), (errno.ENODEV, False)])
-def test_only_a_group_that_is_gone_has_its_scores_forgotten(bench, code, kept):
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE])
+def test_a_group_that_cannot_be_looked_at_keeps_its_scores_in_the_journal(bench, code):
     bench.cycle()
     bench.tree.fail("", code, call="inode", group="be/job")
     bench.restarted().adopt()
-    assert (Result.FAILED in results(bench.executor.restore_all())) is kept
-    assert bool(bench.journal.load().oom) is kept
+    assert Result.FAILED in results(bench.executor.restore_all())
+    assert bench.scores.scores == {11: 1000, 12: 1000, 13: 1000}
     bench.tree.heal()
     bench.restarted().adopt()
     bench.executor.restore_all()
-    assert (bench.scores.scores[11] == 0) is kept
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+
+
+def lose(bench):
+    """The group ends in the hierarchy where its processes were found; they live on in the others."""
+    shutil.rmtree(bench.tree.root / "memory" / "be/job")
+
+
+def make_anew(bench):
+    """The group in the hierarchy where its processes were found becomes another one, and empty."""
+    directory = bench.tree.root / "memory" / "be/job"
+    directory.rename(directory.with_name("before"))
+    directory.mkdir()
+    (directory / "cgroup.procs").write_text("")
+
+
+@pytest.mark.parametrize("change", [lose, make_anew])
+def test_processes_that_live_on_in_another_hierarchy_get_their_scores_back_at_a_restore(bench, change):
+    bench.cycle()
+    change(bench)
+    bench.restarted().adopt()
+    assert results(bench.executor.restore_all()) == [Result.APPLIED]
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+    assert bench.journal.load().oom == ()
+
+
+@pytest.mark.parametrize("change", [lose, make_anew])
+def test_processes_that_live_on_in_another_hierarchy_are_raised_there_with_their_own_originals(bench, change):
+    bench.cycle()
+    change(bench)
+    for _ in range(21):  # two looks, 10 s apart
+        bench.cycle()
+    assert bench.scores.scores == {11: 1000, 12: 1000, 13: 1000}
+    assert [(entry.controller, entry.processes) for entry in bench.journal.load().oom] == [
+        ("cpu", {"11:110": 0, "12:120": 1000, "13:130": -5})
+    ]
+    bench.executor.restore_all()
+    assert bench.scores.scores == {11: 0, 12: 1000, 13: -5}
+
+
+def test_a_group_of_which_no_process_is_left_is_forgotten(bench):
+    bench.cycle()
+    bench.tree.remove("be/job")
+    bench.scores.scores = {}
+    bench.restarted().adopt()
+    assert results(bench.executor.restore_all()) == [Result.GONE]
+    assert bench.journal.load().oom == ()
 
 
 def test_scores_that_cannot_be_put_back_stay_in_the_journal_and_are_no_originals(bench):
