@@ -1,7 +1,7 @@
 """One TLS connection to a server: a question, and its answer within a time.
 
 In: where, whom to trust, the question. Out: http.client's response; reading it raises OSError, HTTPException or ValueError. Every read has
-its own patience; that a byte comes now and then, or one interim answer after the other, does not prolong the whole.
+its own patience, and none outlasts the whole; that a byte comes now and then, or one interim answer after the other, does not prolong that.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class _Reader(io.RawIOBase):
     """The bytes of one answer."""
 
     def __init__(self, connected: socket.socket, within: float, clock: Clock) -> None:
+        self._socket = connected
         self._file = connected.makefile("rb", buffering=0)  # keeps the socket open until it is closed itself
         self._within = within
         self._clock = clock
@@ -109,13 +110,22 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int | None:
         """Raises OSError for an answer without end: http.client takes a ValueError for its own."""
-        if self._clock.monotonic() > self._deadline:
-            raise OSError(f"the answer takes longer than {self._within:.0f} s")
         if self._left <= 0:
             raise OSError(f"the answer's head is longer than {LARGEST_HEAD} bytes")
-        size = self._file.readinto(buffer)
-        self._left -= size or 0
-        return size
+        left = self._deadline - self._clock.monotonic()
+        patience = self._socket.gettimeout()
+        if left > 0:
+            # What is shortened here stays so only for this answer: the next question has its own patience.
+            self._socket.settimeout(left if patience is None else min(patience, left))
+            try:
+                size = self._file.readinto(buffer)
+            except TimeoutError:
+                if patience is not None and patience <= left:
+                    raise
+            else:
+                self._left -= size or 0
+                return size
+        raise OSError(f"the answer takes longer than {self._within:.0f} s")
 
     def begin_body(self) -> None:
         """The head is over; how long a body may be is for whoever reads it."""

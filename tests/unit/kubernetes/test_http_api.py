@@ -337,6 +337,14 @@ def test_an_answer_that_drips_without_end_is_given_up(server, files, first, agai
             list(lines)
 
 
+def test_the_last_wait_for_an_answer_ends_with_the_time_for_the_whole(server, files):
+    context = Trust(access(server, files)).context()
+    with Dripping(server.server_context(), OK, b"") as dripping:
+        connection = Connection(("127.0.0.1", dripping.port), "127.0.0.1", context, 5.0, LinuxClock())
+        with contextlib.closing(connection), pytest.raises(OSError, match="the answer takes longer than 0 s"):
+            connection.send(Question("GET", PODS, {}, None, 0.1), {})
+
+
 def test_interim_answers_without_end_are_given_up(server, files):
     endless = f"the answer's head is longer than {LARGEST_HEAD} bytes"
     with (
