@@ -79,7 +79,7 @@ class AgentClient:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """Return what is answered. OSError where that has no end."""
+    """Return what is answered. OSError where that has no end, or is cut before it."""
     parts: list[bytes] = []
     size = 0
     until = time.monotonic() + _PATIENCE
@@ -88,6 +88,8 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
         size += len(part)
         if size > _LARGEST or time.monotonic() > until:
             raise OSError("the answer does not end; is that a qosmanager?")
+    if answer.length:
+        raise OSError(f"the answer was cut {answer.length} bytes before its end")
     return b"".join(parts)
 
 

@@ -82,6 +82,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
     ("first", "again", "said"),
     [
         pytest.param(OK, b" " * (1 << 20), "the answer does not end", id="without an end"),
+        pytest.param(OK[:-2] + b"Content-Length: 9\r\n\r\n{}", b"", "the answer was cut 7 bytes before its end", id="cut"),
         pytest.param(OK + b'{"a": ' + b"[" * 100_000, b"", "answers something else than this version expects", id="nested"),
         pytest.param(b"HTTP/1.1 404 No\r\n\r\n" + b"[" * 100_000, b"", "answers 404: no reason given", id="nested error"),
         pytest.param(b"HTTP/1.1 404 No\r\n\r\n" + b'{"error": "\\u001b[2J"}', b"", r"answers 404: \\x1b\[2J;", id="orders to a terminal"),
