@@ -1,7 +1,8 @@
 """What became of the evictions of a single cycle (`qosmanager run --once`): whoever ends before that leaves pods half evicted.
 
 In: the cycle's record, who acts. Out: a line for each eviction, and the record of how they ended, for the audit log. The wait has an end: a
-pod of this machine is gone within its grace period and half a minute, or cannot be ended; the API server answers, or was asked in vain.
+pod of this machine is gone within its grace period and half a minute, or cannot be ended; the API server answers, or was asked in vain. No
+cycle runs meanwhile: a burst that the single one granted ends after the wait, which may be later than `burstDuration`.
 """
 
 from __future__ import annotations
