@@ -132,7 +132,8 @@ class NodeWriter:
         told, self._node.told = self._node.told, None
         if told is not None:
             self._batch.seen(told.allocatable)
-            self._status.seen(is_there=told.has_status)
+            if not told.has_status:
+                self._status.missed()
         amounts = self._batch.due(record, now)
         # The batch resources first: they keep pods away from a node in trouble.
         if amounts is not None and self._patch(f"{self._path}/status", amounts.as_status(), Right("patch", "nodes/status")):

@@ -81,10 +81,9 @@ class StatusNote:
         """Note that the annotation holds what `due` returned for this record."""
         self._written, self._at = self._status(record).words(), now
 
-    def seen(self, *, is_there: bool) -> None:
-        """Take in whether the node has the annotation: one that was made anew under its name has not."""
-        if not is_there:
-            self._written = None
+    def missed(self) -> None:
+        """The node has no annotation: it was made anew under its name."""
+        self._written = None
 
     def last_words(self, wall: float) -> str:
         """Return what stays when the agent ends: whom it remembers."""
