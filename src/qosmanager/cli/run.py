@@ -221,7 +221,9 @@ def serve(options: Options, stack: ExitStack) -> None:
     local = PauseFile(options.state_dir, LinuxBoot())
     edge = Edge(readings, hands.actuator, clock, local if cluster is None else cluster.pauses(local), thrift)
     # Of a group that stands for the node, what is available takes a cycle to find out.
-    alarm = StallAlarm(hands.hierarchies, MemoryLeft().read if options.node_cgroup is None else lambda: None)
+    memory = MemoryLeft()
+    alarm = StallAlarm(hands.hierarchies, memory.read if options.node_cgroup is None else lambda: None)
+    stack.callback(memory.close)
     stack.callback(alarm.close)
     wired = Wired(edge, hands.actuator, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:

@@ -22,3 +22,7 @@ class MemoryLeft:
             return int(rest.split(b"kB", 1)[0]) * 1024 if found else None
         except (OSError, ValueError):
             return None
+
+    def close(self) -> None:
+        """Let the descriptor go."""
+        self._meminfo.close()
