@@ -4,7 +4,7 @@ go 1.24.0
 
 godebug default=go1.24
 
-require k8s.io/kubernetes v1.34.4
+require k8s.io/kubernetes v1.34.4 // indirect
 
 require (
 	cel.dev/expr v0.24.0 // indirect
@@ -195,4 +195,7 @@ replace (
 	k8s.io/sample-controller => k8s.io/sample-controller v0.34.4
 )
 
-tool k8s.io/kubernetes/cmd/kube-apiserver
+tool (
+	k8s.io/kubernetes/cmd/kube-apiserver
+	k8s.io/kubernetes/cmd/kubelet
+)
