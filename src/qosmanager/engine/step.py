@@ -18,7 +18,7 @@ from qosmanager.model.census import Census
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
 
-RULES = 3  # one more with every change after which the same readings may be decided otherwise
+RULES = 3  # one more with every release after whose changes the same readings may be decided otherwise
 
 
 class Judged(Struct, frozen=True):
