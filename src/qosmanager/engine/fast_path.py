@@ -121,7 +121,7 @@ class FastPath:
             if jump is None:
                 return None
             now = clock.monotonic()
-            if self._may_run(now, until, urgent=jump.urgent):
+            if self._may_run(now, until, jump):
                 self._early.append(now)
                 self._spent_before = alarm.cpu_seconds()
                 self._ways.hurry(jump.pods)
@@ -129,14 +129,14 @@ class FastPath:
                 return jump
         return None
 
-    def _may_run(self, now: float, until: float, *, urgent: bool) -> bool:
+    def _may_run(self, now: float, until: float, jump: Jump) -> bool:
         while self._early and now - self._early[0] >= 1.0:
             self._early.popleft()
         if until - now < APART or (self._last is not None and now - self._last < APART):
             return False
         self._saved = min(SAVED, self._saved + SHARE * (now - self._saved_at))
         self._saved_at = now
-        if len(self._early) < self._settings.fast_path.max_per_second and (urgent or self._saved > 0):
+        if len(self._early) < self._settings.fast_path.max_per_second and (jump.urgent or self._saved > 0):
             return True
         self._tell(held_back=self.use.held_back + 1)
         return False
