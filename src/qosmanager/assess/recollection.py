@@ -44,7 +44,7 @@ def remember(state: State, snapshot: Snapshot, census: Census, cpu_score: float,
         cpu_percent=None if use is None else use / node.cpus * 100,
         system_usage=census.system_usage(node.cpu_usage) if snapshot.node_age <= _SAME_MOMENT else None,
         demand=wanted,
-        memory_available=node.memory_available,
+        memory_available=node.memory_available if snapshot.node_age <= _SAME_MOMENT else None,
         ls_usage=census.ls_usage if follows else None,
     )
     # Without a time there is no past: every moment would look like now.

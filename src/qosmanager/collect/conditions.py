@@ -18,9 +18,9 @@ OwnLimit = Callable[[str], float | None]
 
 class Conditions(Struct, frozen=True, kw_only=True):
     """`growth_threshold` in bytes/min; `gap`: seconds over which no rate is taken; `wall`: epoch seconds; `cpus`: the node's; `thrift`:
-    how many of `own_use.STEPS` are in force; `hurried`: the pods (keys) for whose sake this cycle comes early, as
-    they were before `hurried_at` (monotonic); `memory_low`: so little of the node's memory is available that
-    what BE holds is read in each cycle."""
+    how many of `own_use.STEPS` are in force; `early`: this cycle comes before its turn; `hurried`: the pods (keys) for whose sake, as they
+    were before `hurried_at` (monotonic); `memory_low`: so little of the node's memory is available that what BE holds is read in each
+    cycle."""
 
     wall: float
     cpus: float
@@ -32,6 +32,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
     thrift: int = 0
     hurried: Mapping[str, Earlier] = {}
     hurried_at: float = 0.0
+    early: bool = False
     memory_low: bool = False
 
 

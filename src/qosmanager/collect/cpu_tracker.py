@@ -117,7 +117,7 @@ class CpuTracker:
                 ratio = container.throttled if ratio is None else max(ratio, container.throttled)
         if dear or self._hurried or self._raised:
             self._read_limit(conditions.own_limit, dear)
-        if usage is not None and not conditions.hurried:
+        if usage is not None and not conditions.early:
             self._history.usage.add(now, usage)
         if dear or self._mean is None:
             self._mean = self._history.usage.mean(now - MEAN)

@@ -63,7 +63,7 @@ class PodTracker:
         workload = self.workload
         cpu = self._cpu.sample(conditions, throttled, now=now, dear=limits)
         due = now >= self._memory_pace.next and self._memory_pace.due(now, 2.0 if thrift >= 3 else 1.0)
-        if due or (conditions.memory_low and workload.qos is QoS.BE):
+        if due or (conditions.memory_low and thrift < 3 and workload.qos is QoS.BE):
             self._memory.sample(workload, now, conditions)
         if now >= self._observed_pace.next and self._observed_pace.due(now, 2.0 if thrift >= 1 else 1.0):
             if thrift >= 2:

@@ -30,7 +30,8 @@ LIMITS = 10.0  # seconds between two looks at the CPUs that BE may have
 CPU_TREND = 120.0
 LS_GROWTH = 300.0
 AVAILABLE_TREND = 60.0
-LOW_MEMORY = 0.3  # of the node's memory available: below it what BE holds may change faster than it is usually looked at
+# Of the node's memory available: below it what BE holds may change faster than it is usually looked at. MemoryEvict aims at 0.2.
+LOW_MEMORY = 0.15
 AVAILABLE_SPAN = 10.0  # seconds of history before a fall of memory means anything
 LEAST_GAP = 15.0  # seconds; a slow cycle on a pressed node is no gap, a stopped process is one
 MEGABYTE = 1_000_000
@@ -216,6 +217,7 @@ class Sampler:
             thrift=self._thrift,
             hurried=self._hurried,
             hurried_at=self._hurried_at,
+            early=self._early,
             memory_low=self._is_memory_low(),
         )
         pods: list[Pod] = []

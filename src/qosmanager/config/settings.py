@@ -139,9 +139,7 @@ class IsolationSettings(Struct, frozen=True, kw_only=True, rename="camel", forbi
     )
     services: Annotated[Switch, _meta("", "LS groups of workload files: a weight by request, and a kernel burst of one limit")] = Switch.OFF
     memory: Annotated[Switch, _meta("", "v2: memory.low for LS by request; memory.high for BE while memory is short")] = Switch.OFF
-    io: Annotated[Switch, _meta("", "the smallest I/O weight for BE; a limit in bytes/s at I/O level HIGH or worse for services")] = (
-        Switch.OFF
-    )
+    io: Annotated[Switch, _meta("", "the smallest I/O weight for BE; a limit in bytes/s while services wait for I/O")] = Switch.OFF
 
 
 class NodeQosResourceSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

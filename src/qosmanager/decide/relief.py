@@ -30,7 +30,7 @@ _RELEASED_AFTER = 60.0  # seconds of calm
 _GAIN = 0.005  # of the node's memory: less is no sign that giving back helps
 _PATIENCE = 5.0  # seconds without a gain after which it no longer helps
 
-_IO_STEP_EVERY = 5.0  # seconds; the stall average needs some to show what a step did
+_IO_STEP_EVERY = 20.0  # seconds: the services' stalls are read every 10 s, and take as long to show what a step did
 _IO_RISE_EVERY = 10.0
 _IO_FALL, _IO_RISE = 0.5, 1.25
 _IO_LEAST = _MIB  # bytes/s

@@ -18,6 +18,7 @@ from qosmanager.model.census import is_above
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
 from qosmanager.model.record import CycleRecord
+from qosmanager.model.snapshot import Pod
 from qosmanager.model.workload import Placement
 from qosmanager.ports import Alarm, AlarmCost, CannotListenError, Clock, Earlier, Jump, MemoryGuard
 
@@ -147,7 +148,8 @@ class FastPath:
             return
         spent = max(0.0, self._ways.alarm.cpu_seconds() - self._spent_before)
         self._spent_before = None
-        self._saved -= spent
+        # Cycles for memory wait for nothing: what they owe keeps the services' cycles waiting for a minute or so, not for hours.
+        self._saved = max(-SAVED, self._saved - spent)
         self._tell(cycle_seconds=self.use.cycle_seconds + spent)
 
     def _tell(self, **changes: object) -> None:
@@ -155,15 +157,19 @@ class FastPath:
 
 
 def _memory_guard(record: CycleRecord, settings: Settings) -> MemoryGuard | None:
-    """Return the available memory below which MemoryEvict acts, where it may and there is somebody to go; None: nothing to look for."""
+    """Return the available memory below which MemoryEvict acts at once, where it may and somebody can go; None: nothing to look for."""
     snapshot, node = record.snapshot, record.snapshot.node
     acts = settings.mode(Plugin.MEMORY_EVICT) is Mode.ENFORCE and not snapshot.paused and not record.plan.degraded
     if not acts or not settings.fast_path.enabled or settings.sync_period < SHORTEST_PERIOD:
         return None
     total, available = node.memory_total, node.memory_available
-    if not total or available is None or available > AMPLE * total or not any(pod.qos is QoS.BE for pod in snapshot.pods):
+    if not total or available is None or available > AMPLE * total or not any(_may_go(pod) for pod in snapshot.pods):
         return None
     return MemoryGuard(max(oom_floor(total), settings.memory_evict.min_available * total), available)
+
+
+def _may_go(pod: Pod) -> bool:
+    return pod.qos is QoS.BE and not pod.critical and not pod.terminating
 
 
 def _why_not(record: CycleRecord, settings: Settings) -> str:

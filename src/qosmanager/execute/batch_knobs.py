@@ -181,7 +181,7 @@ class BatchKnobs:
         if version is None or parent is None:
             return Knob(IO_LIMIT, KnobState.IMPOSSIBLE, "no I/O controller" if version is None else _NO_PARENT)
         if limit is None:
-            return Knob(IO_LIMIT, KnobState.WAITING, "I/O is below level HIGH for the services")
+            return Knob(IO_LIMIT, KnobState.WAITING, "no service waits for I/O so that it calls for one")
         wishes = list(self._shared(parent, limit) if version == 1 else self._held(parent, limit))
         if not wishes:
             return Knob(IO_LIMIT, KnobState.WAITING, "BE has used no disk")

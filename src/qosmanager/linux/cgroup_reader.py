@@ -232,6 +232,9 @@ class IoFilesV1:
         self._bytes.close()
 
 
+_EMPTY_TWIN = "the v2 group of this path, which has the pressure files, holds none of its processes"
+
+
 class StallFiles:
     """Pressure of a group in the v2 tree."""
 
@@ -248,16 +251,21 @@ class StallFiles:
 
     def cpu(self) -> Stall:
         content = self._cpu.read()
-        if self._twin is not None:
-            if not self._populated or self._reads % 10 == 0:
-                self._populated = required(self._twin.read(), b"populated") == 1
-            self._reads += 1
-            if not self._populated:
-                raise ValueError("the v2 group of this path, which has the pressure files, holds none of its processes")
+        if not self._populated or self._reads % 10 == 0:
+            self._populated = self._is_populated()
+        self._reads += 1
+        if not self._populated:
+            raise ValueError(_EMPTY_TWIN)
         return parse_stall(content)
 
     def averages(self) -> tuple[float, float]:
-        return parse_stall(self._memory.read(), b"full").avg10, parse_stall(self._io.read()).avg10
+        memory, io = self._memory.read(), self._io.read()
+        if not self._is_populated():
+            raise ValueError(_EMPTY_TWIN)
+        return parse_stall(memory, b"full").avg10, parse_stall(io).avg10
+
+    def _is_populated(self) -> bool:
+        return self._twin is None or required(self._twin.read(), b"populated") == 1
 
     def close(self) -> None:
         for file in (self._cpu, self._memory, self._io, self._twin):

@@ -395,9 +395,9 @@ def _services(snapshot: Snapshot) -> Iterator[Metric]:
 def _fast_path(use: FastPathUse) -> Iterator[Metric]:
     yield from _gauge("fast_path", "1 while the services' stalls are listened to between cycles.", use.on)
     for name, help_, value in (
-        ("fast_cycles", "Cycles that came before their turn because a service's stall jumped.", use.cycles),
+        ("fast_cycles", "Cycles that came before their turn because a service's stall jumped or memory fell.", use.cycles),
         ("fast_cycle_held_back", "Jumps that no cycle came for, because of the number or the cost of those before.", use.held_back),
-        ("stall_reads", "Reads of stall files between cycles.", use.reads),
+        ("stall_reads", "Reads of stall files and of available memory between cycles.", use.reads),
     ):
         yield _counter(name, help_, (), [((), value)])
     seconds = CounterMetricFamily(f"{PREFIX}fast_path_seconds", "CPU that the fast path took, by what for.", labels=["part"])

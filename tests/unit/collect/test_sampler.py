@@ -291,8 +291,8 @@ class TestMemory:
             hold(bench, group, 100)
         step(bench)
         step(bench)
-        # 15,335,424 kB without hugepages, of that 0.3: 4,600,627.2.
-        for before, available, rss in ((8_000_000, 4_600_628, 100), (4_600_628, 4_600_627, 300)):
+        # 15,335,424 kB without hugepages, of that 0.15: 2,300,313.6.
+        for before, available, rss in ((8_000_000, 2_300_314, 100), (2_300_314, 2_300_313, 300)):
             bench.proc.change("meminfo", f"MemAvailable:    {before} kB", f"MemAvailable:    {available} kB")
             for group in ("web/api", "batch/a"):
                 hold(bench, group, 300)

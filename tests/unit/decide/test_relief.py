@@ -168,7 +168,7 @@ def limit(reading, state=None, wanted=IO):
     return None if found is None else found.limit
 
 
-def limited(amount=64 * MIB, moved=NOW - 10, own=100 * MIB):
+def limited(amount=64 * MIB, moved=NOW - 20, own=100 * MIB):
     return State(be_io=IoHold(limit=amount, own=own, moved=moved))
 
 
@@ -182,11 +182,11 @@ def test_a_be_that_moves_next_to_nothing_is_not_limited():
     assert limit(disks(stall=99.0, read=MIB, write=0)) is None
 
 
-def test_it_falls_by_half_every_5_s_down_to_1_mib():
-    assert limit(disks(stall=80.0), limited(moved=NOW - 4)) == 64 * MIB
-    assert limit(disks(stall=80.0), limited(moved=NOW - 5)) == 32 * MIB
-    assert limit(disks(stall=80.0, read=20 * MIB, write=10 * MIB), limited(moved=NOW - 5)) == 10 * MIB
-    assert limit(disks(stall=80.0), limited(MIB, moved=NOW - 5)) == MIB
+def test_it_falls_by_half_every_20_s_down_to_1_mib():
+    assert limit(disks(stall=80.0), limited(moved=NOW - 19)) == 64 * MIB
+    assert limit(disks(stall=80.0), limited(moved=NOW - 20)) == 32 * MIB
+    assert limit(disks(stall=80.0, read=20 * MIB, write=10 * MIB), limited(moved=NOW - 20)) == 10 * MIB
+    assert limit(disks(stall=80.0), limited(MIB, moved=NOW - 20)) == MIB
 
 
 def test_it_rises_by_a_quarter_every_10_s_and_ends_at_twice_what_be_moved():

@@ -95,8 +95,11 @@ def test_an_empty_twin_under_unified_tells_nothing_until_it_is_populated(tmp_pat
     for _ in range(2):
         with pytest.raises(ValueError, match="none of its processes"):
             reader.cpu_stall()
+        with pytest.raises(ValueError, match="none of its processes"):
+            reader.stall_averages()
     tree.put(CgroupFile("unified", "web", "cgroup.events"), "populated 1\nfrozen 0")
     assert reader.cpu_stall().total == 0.0
+    assert reader.stall_averages() == (0.0, 0.0)
 
 
 def test_no_pressure_on_v1(tmp_path):

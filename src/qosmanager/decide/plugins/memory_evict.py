@@ -215,9 +215,9 @@ def _grace(facts: Facts) -> float | None:
     lasts = [] if forecast is None else [forecast]
     if available is not None and now is not None:
         recent = ((now - moment.time, moment.memory_available) for moment in facts.before.recent)
-        lasts += [
-            available * ago / (then - available) for ago, then in recent if 0 < ago <= _RUSH and then is not None and then > available
-        ]
+        falls = ((ago, then - available) for ago, then in recent if 0 < ago <= _RUSH and then is not None)
+        # Less than an eighth of what is left is no fall but jitter, over a tenth of a second above all.
+        lasts += [available * ago / fall for ago, fall in falls if fall > available / 8]
     return min(lasts) / 2 if lasts else None
 
 
