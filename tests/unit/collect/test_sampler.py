@@ -96,11 +96,12 @@ def test_what_was_read_before_a_reset_is_no_beginning(bench):
     assert of(step(bench, 1.0, api=400_000_000), "api").cpu.usage == pytest.approx(0.4)
 
 
-def test_a_cycle_that_came_early_is_no_part_of_the_history(bench):
+@pytest.mark.parametrize("jumped", [{"default/api": Earlier(0.1, 0.5, 0.0)}, {}], ids=["a service", "memory"])
+def test_a_cycle_that_came_early_is_no_part_of_the_history(bench, jumped):
     bench.sampler.sample()
     step(bench, 1.0, api=500_000_000)
     bench.clock.advance(0.4)
-    bench.sampler.hurry({"default/api": Earlier(0.1, 0.5, 0.0)})
+    bench.sampler.hurry(jumped)
     step(bench, 0.0, api=800_000_000)
     step(bench, 0.6, api=300_000_000)
     # 0.5 of the first second, and the half second after the early cycle: the 2 cores of that one are left out.

@@ -64,6 +64,12 @@ def test_a_sample_is_stale_after_three_seconds_or_three_periods(age, period, sta
     assert (plan.degraded == ("node_stale",)) is stale
 
 
+def test_an_old_sample_of_memory_is_none_of_this_moment():
+    known = replace(READING, node=replace(READING.node, memory_total=64 << 30, memory_available=9 << 30))
+    assert remembered(known, STATE).recent[-1].memory_available == 9 << 30
+    assert remembered(replace(known, node_age=2.0), STATE).recent[-1].memory_available is None
+
+
 OLD = replace(READING, node_age=4.0)
 BLIND = replace(READING, node=replace(READING.node, cpu_usage=None))
 

@@ -277,6 +277,7 @@ def test_where_memory_may_run_out_it_is_looked_at_too():
         {"settings": Settings(fast_path=FastPathSettings(enabled=False))},
         {"settings": Settings(sync_period=0.4)},
         {"pods": (ls(usage=1.0),)},
+        {"pods": (be(usage=1.0, critical=True), be("b", usage=1.0, terminating=True))},
         {"total": 0},
     ],
 )
