@@ -52,7 +52,7 @@ def stages(seconds: float, quiet: float, surge: float) -> tuple[Stage, ...]:
         stage(UNMANAGED, MEMORY, 14, quiet, "one batch pod takes more and more memory, until the kernel kills"),
         stage(MANAGED, QUIET, 15, quiet, "qosmanager runs: batch gets what the service leaves"),
         stage(MANAGED, SURGE, 17, surge, "more requests: batch stays in what the service leaves, and makes way"),
-        stage(MANAGED, CALM, 7, quiet, "fewer requests: batch keeps what is left, and gets more a minute after its limit fell"),
+        stage(MANAGED, CALM, 7, quiet, "fewer requests: batch gets more a minute after its limit fell"),
         stage(MANAGED, MEMORY, 24, quiet, "one batch pod takes more and more memory, until it is evicted"),
     )
 
