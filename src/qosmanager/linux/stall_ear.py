@@ -6,7 +6,7 @@ import errno
 import os
 import time
 
-from qosmanager.assess.stall_jump import RISE, Habit, demand_jumps, stall_jumps
+from qosmanager.assess.stall_jump import CORES, RISE, Habit, demand_jumps, stall_jumps
 from qosmanager.linux.cgroup import Hierarchies
 
 WINDOW = 0.5  # seconds; the shortest that a trigger may have
@@ -57,7 +57,7 @@ class Ear:
             raise ValueError("the services' groups are not in the v2 tree, which alone has stall files of groups") from None
         self.path = f"{directory}/cpu.pressure"
         self.trigger = -1
-        self.stall, self.cores = Habit(), Habit()
+        self.stall, self.cores = Habit(RISE), Habit(CORES)
         self.share = self.usual = self.age = 0.0
         self.stalled_before = 0.0
         self.used_before: float | None = None
