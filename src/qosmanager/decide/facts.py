@@ -17,6 +17,7 @@ from qosmanager.model.snapshot import EVICTIONS, PODS_STALE_AFTER, Pod, Snapshot
 from qosmanager.model.state import State
 
 _DEMAND_OVER = 3.0  # seconds over which the largest demand of a pod holds
+_WHOLE = 0.9  # of a period: a cycle sooner after another may tell of a moment only
 
 
 class Facts(Struct, frozen=True, kw_only=True, dict=True):
@@ -97,6 +98,21 @@ class Facts(Struct, frozen=True, kw_only=True, dict=True):
         request."""
         largest = self.largest_demands(self.before)
         return tuple((pod.key, largest.get(pod.key, pod.cpu.request or 0.0)) for pod in self.census.ls)
+
+    @cached_property
+    def ls_held(self) -> dict[str, float]:
+        """As `ls_wanted`, of what was wanted for longer than a moment: in a cycle soon after another a pod's demand counts as far as it was
+        there in the one before already. A tenth of a second of a service's requests says little of the next one."""
+        held: dict[str, float] = {}
+        moments = self.before.recent
+        for before, moment in zip((None, *moments), moments, strict=False):
+            if self.now is not None and self.now - moment.time >= _DEMAND_OVER:
+                continue
+            is_whole = before is None or moment.time - before.time >= _WHOLE * self.settings.sync_period
+            for key, cores in moment.demand.items():
+                sure = cores if before is None or is_whole else min(cores, before.demand.get(key, cores))
+                held[key] = max(sure, held.get(key, 0.0))
+        return {pod.key: held.get(pod.key, pod.cpu.request or 0.0) for pod in self.census.ls}
 
 
 class Draft(Struct, frozen=True, kw_only=True):

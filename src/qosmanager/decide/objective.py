@@ -101,11 +101,12 @@ def _learn_demand(facts: Facts, draft: Draft) -> Draft:
 def _wants(facts: Facts) -> dict[str, float]:
     """Return what each LS pod wants, in cores, by its key. Of what it wants beyond what it uses, by waiting or a moment ago, only the share
     counts by which its p99 is near to its SLO: waiting that costs it nothing is no demand. All of it where that is not known."""
-    wanted = dict(facts.ls_wanted)
+    wanted = facts.ls_held.copy()
     for pod in facts.census.ls:
         usage, p99, slo = pod.cpu.usage, pod.latency.p99, pod.latency.slo
         if usage is not None and p99 is not None and slo:
-            wanted[pod.key] = usage + max(0.0, wanted[pod.key] - usage) * min(1.0, p99 / (_NEAR * slo))
+            used = min(usage, wanted[pod.key])
+            wanted[pod.key] = used + (wanted[pod.key] - used) * min(1.0, p99 / (_NEAR * slo))
     return wanted
 
 
@@ -133,7 +134,8 @@ def _follow(facts: Facts, draft: Draft, wellbeing: Wellbeing, worst: Suffering |
 def _look_for_room(facts: Facts, draft: Draft, worst: Suffering | None, bound: Bound | None) -> Draft:
     """Keep since when nobody suffers and there is room for clearly more than the limit in force."""
     limit, since = draft.state.be_limit, draft.state.objective.roomy_since
-    is_full = bound is not None and limit is not None and not is_at_least(bound.target - limit, _WORTH * facts.cpus)
+    top, _ = _top(facts, draft, bound)
+    is_full = limit is not None and not is_at_least(top - limit, _WORTH * facts.cpus)
     return _recall(draft, roomy_since=None if worst is not None or is_full else facts.now if since is None else since)
 
 

@@ -203,6 +203,29 @@ def test_what_a_pod_that_is_not_measured_asks_for_is_no_surge():
     assert after.be_limit == pytest.approx(9.0, abs=0.01)
 
 
+def test_one_short_look_at_demand_is_chance_and_two_are_a_surge():
+    # From 2 cores to 7 of 16, beside a limit of 10, in cycles some of which come early.
+    def after(*looks):
+        before = State()
+        for seconds, cores in looks:
+            before = remembered(replace(wants(cores), time=NOW + seconds), before, SLO)
+        return before.be_limit, before.objective.wanted
+
+    # The node has 9 beside 7: all limits together fit it in any cycle.
+    assert after((0, 2.0), (0.3, 7.0)) == (9.0, 2.0)
+    assert after((0, 2.0), (0.3, 7.0), (1, 2.0)) == (9.0, 2.0)
+    assert after((0, 2.0), (0.3, 7.0), (0.4, 7.5)) == (16 - 7 - 5, 7.0)
+    # A whole period of it needs no second look.
+    assert after((0, 2.0), (0.95, 7.0)) == (16 - 7 - 5, 7.0)
+
+
+def test_a_turn_is_not_for_less_than_what_was_too_much_leaves():
+    # Demand leaves 13; 7 cores were too much, so that 6.3 are to be had: less than 5 percent of 16 CPUs more than 6.
+    assert remembered(calm(), fallen(roomy=NOW - 100), SLO).objective.roomy_since == NOW - 100
+    learned = replace(fallen(roomy=NOW - 100).objective, ceiling=7.0, fell=NOW)
+    assert remembered(calm(), replace(fallen(), objective=learned), SLO).objective.roomy_since is None
+
+
 def test_a_relapse_is_a_fall_that_undoes_a_rise():
     def relapses(last_move, fell):
         return remembered(hurt(), replace(state(10.0, suffering_since=NOW - 5, fell=fell), last_move=last_move), SLO).objective.relapses
