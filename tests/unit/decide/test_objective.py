@@ -213,7 +213,7 @@ def test_one_short_look_at_demand_is_chance_and_two_are_a_surge():
 
     # The node has 9 beside 7: all limits together fit it in any cycle.
     assert after((0, 2.0), (0.3, 7.0)) == (9.0, 2.0)
-    assert after((0, 2.0), (0.3, 7.0), (1, 2.0)) == (9.0, 2.0)
+    assert 9.0 < after((0, 2.0), (0.3, 7.0), (1, 2.0))[0] <= 10.0, "and it comes back without the rest that follows a fall"
     assert after((0, 2.0), (0.3, 7.0), (0.4, 7.5)) == (16 - 7 - 5, 7.0)
     # A whole period of it needs no second look.
     assert after((0, 2.0), (0.95, 7.0)) == (16 - 7 - 5, 7.0)
