@@ -8,12 +8,13 @@ for how that was seen to surge; where the kernel does, a quota only costs work, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.decide.allowance import forecast_claim
-from qosmanager.decide.facts import Draft, Facts
+from qosmanager.decide.facts import Draft, Facts, ls_demand
 from qosmanager.decide.motion import DEAD_BAND, last_minute, moved
 from qosmanager.model.assessment import Suffering, Wellbeing
 from qosmanager.model.census import is_above, is_at_least
@@ -53,10 +54,12 @@ class Aim(Struct, frozen=True):
 
 
 class Bound(Struct, frozen=True):
-    """Cores: beyond `room`, what fits beside the LS pods' demand, the limit falls; to `target`, the same less the margin, it goes."""
+    """Cores: beyond `room`, what fits beside the LS pods' demand, the limit falls; to `target`, the same less the margin, it goes.
+    `now`: the room beside what they want at this moment, which may be gone in the next."""
 
     room: float
     target: float
+    now: float
     words: str
 
 
@@ -71,8 +74,10 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
     draft = _look_for_room(facts, draft, worst, bound)
     if worst is not None and _may_fall_for(facts, draft, worst):
         return _fall_for(facts, draft, worst, bound)
-    if bound is not None and (fitted := _fit(facts, draft, bound)) is not None:
-        return fitted
+    if bound is not None:
+        fall, draft = _fit(facts, draft, bound)
+        if fall is not None:
+            return fall, draft
     if worst is not None and not is_borne(facts, draft.state.objective, worst):
         return Aim(draft.state.be_limit, f"{suffering_words(worst)}; BE stays"), draft
     return _rise(facts, draft, wellbeing, bound)
@@ -84,7 +89,7 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
 def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     """Follow the LS pods' demand up at once and down slowly, and learn by how much it rises above that in a cycle."""
     known, cpus = draft.state.objective, facts.cpus
-    present = sum(_wants(facts).values())
+    present = sum(_wants(facts, facts.ls_held).values())
     if known.wanted is None or known.margin is None:
         return _recall(draft, wanted=present, margin=_FIRST_MARGIN * cpus)
     # Without a time nothing has passed.
@@ -98,13 +103,13 @@ def _learn_demand(facts: Facts, draft: Draft) -> Draft:
     return _recall(draft, wanted=wanted, margin=min(margin, _MOST_MARGIN * cpus))
 
 
-def _wants(facts: Facts) -> dict[str, float]:
-    """Return what each LS pod wants, in cores, by its key. Of what it wants beyond what it uses, by waiting or a moment ago, only the share
-    counts by which its p99 is near to its SLO: waiting that costs it nothing is no demand. All of it where that is not known."""
-    wanted = facts.ls_held.copy()
+def _wants(facts: Facts, demand: Mapping[str, float]) -> dict[str, float]:
+    """Return what each LS pod of a demand wants, in cores, by its key. Of what it wants beyond what it uses, by waiting or a moment ago,
+    only the share counts by which its p99 is near to its SLO: waiting that costs it nothing is no demand. All where that is not known."""
+    wanted = dict(demand)
     for pod in facts.census.ls:
         usage, p99, slo = pod.cpu.usage, pod.latency.p99, pod.latency.slo
-        if usage is not None and p99 is not None and slo:
+        if usage is not None and p99 is not None and slo and pod.key in wanted:
             used = min(usage, wanted[pod.key])
             wanted[pod.key] = used + (wanted[pod.key] - used) * min(1.0, p99 / (_NEAR * slo))
     return wanted
@@ -221,23 +226,32 @@ def _fell(facts: Facts, draft: Draft) -> Draft:
 
 def _bound(facts: Facts, draft: Draft) -> Bound:
     known, available = draft.state.objective, draft.resources.node_available
-    taken = sum(max(cores, draft.granted.get(key, 0.0)) for key, cores in _wants(facts).items())
-    room = available - taken - forecast_claim(facts, draft)
+
+    def beside(demand: Mapping[str, float]) -> float:
+        taken = sum(max(cores, draft.granted.get(key, 0.0)) for key, cores in _wants(facts, demand).items())
+        return available - taken - forecast_claim(facts, draft)
+
+    room = beside(facts.ls_held)
     wanted, margin = known.wanted or 0.0, known.margin or 0.0
     target = min(room, available - wanted) - margin
-    return Bound(room, target, f"node {available:.4g} - LS demand {available - min(room, available - wanted):.4g} - margin {margin:.4g}")
+    words = f"node {available:.4g} - LS demand {available - min(room, available - wanted):.4g} - margin {margin:.4g}"
+    return Bound(room, target, beside(ls_demand(facts, draft)), words)
 
 
-def _fit(facts: Facts, draft: Draft, bound: Bound) -> tuple[Aim, Draft] | None:
-    """Return a fall to what fits beside the LS pods' demand; None: it does."""
+def _fit(facts: Facts, draft: Draft, bound: Bound) -> tuple[Aim | None, Draft]:
+    """Return a fall to what fits beside the LS pods' demand; None: it does, or it is not certain yet that it does not.
+
+    All limits together fit the node at any moment, so one that does not is lowered to what is left, whatever is aimed at here (section 5).
+    What it was before is remembered: it comes down by the margin too as soon as another look finds that it would not fit."""
     limit, least = draft.state.be_limit, facts.settings.cpu_suppress.min_cores
     fits = max(least, bound.target)
     if limit is None or math.isinf(limit):
         return Aim(fits, f"{bound.words}, at least {least:g}; no limit was in force"), draft
-    if not is_above(limit, max(least, bound.room)) or not is_at_least(limit - fits, DEAD_BAND * limit):
-        return None
-    reason = f"{bound.words}, at least {least:g}: {fits:.4g}; falls at once from {limit:.4g}, for which there is no room beside LS demand"
-    return Aim(fits, reason), _fell(facts, draft)
+    had = max(limit, draft.state.objective.unsure or 0.0)
+    if is_above(had, max(least, bound.room)) and is_at_least(limit - fits, DEAD_BAND * limit):
+        why = f"falls at once from {limit:.4g}, there is no room for {had:.4g} beside LS demand"
+        return Aim(fits, f"{bound.words}, at least {least:g}: {fits:.4g}; {why}"), _fell(facts, _recall(draft, unsure=None))
+    return None, _recall(draft, unsure=had if is_above(had, max(least, bound.now)) else None)
 
 
 # -- up ----------------------------------------------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ class Objective(Struct, frozen=True, kw_only=True):
     margin: float | None = None
     suffering_since: float | None = None
     fell: float | None = None  # when the limit last fell
+    unsure: float | None = None  # cores: the limit that did not fit the node for a moment; None: it does
     ceiling: float | None = None
     severity: float | None = None
     relapses: float = 0.0  # falls soon after a rise; halved every 15 minutes
