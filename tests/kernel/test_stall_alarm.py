@@ -28,7 +28,7 @@ def groups():
 
 
 def test_a_service_that_begins_to_wait_ends_the_wait(groups):
-    alarm = StallAlarm(groups.kernel, lambda: None)
+    alarm = StallAlarm(groups.kernel, None)
     group = groups.path("web")
     how = alarm.watch({"default/web": group}, 0.1)
     assert how.startswith("1 services, looked at every 100 ms")
@@ -42,7 +42,7 @@ def test_a_service_that_begins_to_wait_ends_the_wait(groups):
 
 
 def test_a_group_that_has_ended_is_let_go(groups):
-    alarm = StallAlarm(groups.kernel, lambda: None)
+    alarm = StallAlarm(groups.kernel, None)
     group = groups.path("web")
     alarm.watch({"default/web": group}, 0.02)
     groups.end("web")
@@ -62,7 +62,7 @@ def test_where_the_kernel_allows_triggers_they_wake_us_too(groups):
         pytest.skip(f"a trigger with a window of half a second: {error.strerror} (CAP_SYS_RESOURCE)")
     ear.disarm()
     ear.close()
-    alarm = StallAlarm(groups.kernel, lambda: None)
+    alarm = StallAlarm(groups.kernel, None)
     # Left to the kernel once it has been quiet for 10 s.
     for _ in range(120):
         how = alarm.watch({"default/web": groups.path("web")}, 0.1)

@@ -222,7 +222,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     edge = Edge(readings, hands.actuator, clock, local if cluster is None else cluster.pauses(local), thrift)
     # Of a group that stands for the node, what is available takes a cycle to find out.
     memory = MemoryLeft()
-    alarm = StallAlarm(hands.hierarchies, memory.read if options.node_cgroup is None else lambda: None)
+    alarm = StallAlarm(hands.hierarchies, memory.read if options.node_cgroup is None else None)
     stack.callback(memory.close)
     stack.callback(alarm.close)
     wired = Wired(edge, hands.actuator, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)

@@ -26,7 +26,7 @@ APART = 0.05  # seconds between a cycle before its turn and the one before or af
 SHORTEST_PERIOD = 0.5  # seconds; with a shorter one there is no time to gain
 SHARE = 0.003  # of one core that such cycles may take on average, and
 SAVED = 0.2  # seconds of CPU that they may take at once
-AMPLE = 0.5  # of the node's memory available: that much does not go between two cycles
+AMPLE = 0.5  # of the node's memory available: that much does not go in a second
 
 
 class Silence:
@@ -163,7 +163,8 @@ def _memory_guard(record: CycleRecord, settings: Settings) -> MemoryGuard | None
     if not acts or not settings.fast_path.enabled or settings.sync_period < SHORTEST_PERIOD:
         return None
     total, available = node.memory_total, node.memory_available
-    if not total or available is None or available > AMPLE * total or not any(_may_go(pod) for pod in snapshot.pods):
+    ample = AMPLE * max(1.0, settings.sync_period)
+    if not total or available is None or available > ample * total or not any(_may_go(pod) for pod in snapshot.pods):
         return None
     return MemoryGuard(max(oom_floor(total), settings.memory_evict.min_available * total), available)
 

@@ -26,8 +26,8 @@ _MIB = 1 << 20
 class StallAlarm:
     """The alarm of one machine. `watch` and `wait` are for one thread, `wake` for any."""
 
-    def __init__(self, hierarchies: Hierarchies, available: Callable[[], int | None]) -> None:
-        """`available` reads the node's available memory in bytes; None: it is not known between cycles."""
+    def __init__(self, hierarchies: Hierarchies, available: Callable[[], int | None] | None) -> None:
+        """`available` reads the node's available memory in bytes; without it there is no look at memory."""
         self._hierarchies = hierarchies
         self._available = available
         self._guard: MemoryGuard | None = None
@@ -63,7 +63,7 @@ class StallAlarm:
         return f"{len(self._ears)} services, looked at every {interval * 1000:.0f} ms{triggers}"
 
     def guard(self, memory: MemoryGuard | None, interval: float) -> None:
-        self._guard, self._interval = memory, interval
+        self._guard, self._interval = (None if self._available is None else memory), interval
 
     def wait(self, seconds: float) -> Jump | None:
         until = time.monotonic() + seconds
@@ -137,15 +137,13 @@ class StallAlarm:
         return _jump(jumped, f"in {self._interval * 1000:.0f} ms") if jumped else None
 
     def _look_at_memory(self) -> Jump | None:
-        if self._guard is None or (available := self._available()) is None:
+        if self._guard is None or self._available is None or (available := self._available()) is None:
             return None
         self._reads += 1
         if not self._guard.is_broken(available):
             return None
-        seen, level = self._guard.seen / _MIB, self._guard.level / _MIB
-        return Jump(
-            pods={}, urgent=True, reason=f"{available / _MIB:.0f} MiB of memory available, {seen:.0f} a moment ago, under {level:.0f}"
-        )
+        now, seen, level = (each / _MIB for each in (available, self._guard.seen, self._guard.level))
+        return Jump(pods={}, urgent=True, reason=f"{now:.0f} MiB of memory available, {seen:.0f} a moment ago, under {level:.0f}")
 
     def _arm(self, now: float) -> None:
         """Leave those that do not stall to the kernel, and look at them once all the same, so that their habit is known."""

@@ -301,6 +301,16 @@ class TestMemory:
             assert of(snapshot, "job-a").memory.rss == rss
             assert of(snapshot, "api").memory.rss == 100, "that of services is not"
 
+    @pytest.mark.parametrize(("steps", "rss"), [(2, 300), (3, 100)])
+    def test_that_is_the_third_thing_to_be_spared(self, bench, steps, rss):
+        hold(bench, "batch/a", 100)
+        bench.sampler.spare(steps)
+        bench.proc.change("meminfo", "MemAvailable:    8000000 kB", "MemAvailable:    1000000 kB")
+        step(bench)
+        step(bench)
+        hold(bench, "batch/a", 300)
+        assert of(step(bench), "job-a").memory.rss == rss
+
     def test_ls_growth_in_percent_of_it_per_minute(self, bench):
         for second in range(0, 121, 5):
             hold(bench, "web/api", 1_000_000 + 1000 * second)

@@ -133,7 +133,7 @@ def test_a_group_that_has_ended_is_no_missing_right(tree, service):
 
 
 def listened(tree, *names):
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     return alarm, alarm.watch({f"shop/{name}": name for name in names}, 0.02)
 
 
@@ -182,7 +182,7 @@ def test_a_wake_before_the_wait_ends_it_at_once(tree, service):
 
 
 def test_a_signal_after_the_end_writes_to_no_other_file(tree):
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     alarm.close()
     # One of these pipes has the number that the alarm woke itself by.
     pipes = [os.pipe() for _ in range(4)]
@@ -198,7 +198,7 @@ def test_groups_of_v1_alone_cannot_be_listened_to_and_it_is_said_why(tmp_path):
     tree = KernelTree(tmp_path, "hybrid")
     tree.add("web")
     shutil.rmtree(tmp_path / "unified" / "web")
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     with pytest.raises(CannotListenError, match=r"^the services' groups are not in the v2 tree, which alone has stall files of groups$"):
         alarm.watch({"shop/web": "web"}, 0.1)
     alarm.close()
@@ -206,7 +206,7 @@ def test_groups_of_v1_alone_cannot_be_listened_to_and_it_is_said_why(tmp_path):
 
 def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
     tree.add("web")
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     with pytest.raises(CannotListenError, match="hold none of their processes"):
         alarm.watch({"shop/web": "web"}, 0.1)
     alarm.close()
@@ -215,14 +215,14 @@ def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
 def test_a_host_without_the_v2_tree_says_so(tmp_path):
     tree = KernelTree(tmp_path, "v1")
     tree.add("web")
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     with pytest.raises(CannotListenError, match="no cgroup controller 'unified'"):
         alarm.watch({"shop/web": "web"}, 0.1)
     alarm.close()
 
 
 def test_listening_to_nobody_is_no_fault_and_waits(tree):
-    alarm = StallAlarm(tree.files, lambda: None)
+    alarm = StallAlarm(tree.files, None)
     assert alarm.watch({}, 0.1) == ""
     assert alarm.wait(0.01) is None
     alarm.close()
