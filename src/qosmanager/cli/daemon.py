@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ from qosmanager.cli.signals import Signals
 from qosmanager.config.parse import Labels, load_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.files import read_kept_text
-from qosmanager.documents.problem import DocumentError
+from qosmanager.documents.problem import DocumentError, read_all
 from qosmanager.documents.workloads import load_workloads
 from qosmanager.engine.runner import Runner
 from qosmanager.execute.actuator import Actuator
@@ -50,6 +52,14 @@ def _unlabelled() -> Labels | None:
     """The node's labels where no cluster tells them."""
 
 
+class Written(NamedTuple):
+    """What a person has written, read: see `Sources`."""
+
+    settings: Settings
+    rules: tuple[WorkloadRule, ...]
+    shadow: Settings | None
+
+
 class Sources(Struct, frozen=True):
     """The files that a person writes: the configuration (None: the defaults), the workload files, and another configuration that is only
     decided (None: none is). `labels` tells the node's labels, by which nodeStrategies are chosen (None: not known)."""
@@ -67,9 +77,11 @@ class Sources(Struct, frozen=True):
         """Read the other configuration. Raises DocumentError."""
         return None if self.shadow is None else _read_settings(self.shadow, self.labels())
 
-    def rules(self) -> tuple[WorkloadRule, ...]:
-        """Read all workload files. Raises DocumentError."""
-        return tuple(rule for path in self.workloads for rule in load_workloads(read_kept_text(path), str(path)))
+    def read(self) -> Written:
+        """Read all of it. Raises DocumentError with the problems of all files."""
+        files = (partial(_read_rules, path) for path in self.workloads)
+        settings, shadow, *rules = read_all(self.settings, self.shadow_settings, *files)
+        return Written(settings, tuple(chain.from_iterable(rules)), shadow)
 
     def marks(self) -> tuple[Mark | None, ...]:
         """Return what changes when a file does; None: it is not there."""
@@ -187,7 +199,7 @@ class Reloader:
         self.asked, self._marks, self._labels = False, marks, labels
         self._begins()
         try:
-            settings, rules, shadow = self._sources.settings(), self._sources.rules(), self._sources.shadow_settings()
+            settings, rules, shadow = self._sources.read()
         except DocumentError as error:
             for problem in error.problems:
                 _LOG.error(pairs("ReloadRefused", problem=problem))
@@ -273,6 +285,10 @@ def _log_receipts(event: str, receipts: tuple[Receipt, ...]) -> None:
 
 def _read_settings(path: Path, labels: Labels | None) -> Settings:
     return load_settings(read_kept_text(path), str(path), labels)
+
+
+def _read_rules(path: Path) -> tuple[WorkloadRule, ...]:
+    return load_workloads(read_kept_text(path), str(path))
 
 
 def _mark(path: Path) -> Mark | None:

@@ -10,8 +10,11 @@ import click
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
 from qosmanager.documents.files import STANDARD_INPUT, read_standard_input, read_text
+from qosmanager.documents.problem import read_all
 from qosmanager.documents.snapshot import load_snapshot
 from qosmanager.engine.step import step
+from qosmanager.model.snapshot import Snapshot
+from qosmanager.model.state import State
 from qosmanager.views.plan import plan_document
 from qosmanager.views.plan_text import Step, plan_text
 
@@ -38,12 +41,15 @@ def plan(snapshot: str, config: Path | None, output: str) -> None:
 
     What a running agent answers at /snapshot is read too. It holds no state: what is decided is what an agent would that has just begun.
     """
-    settings = read_settings(config) if config else Settings()
-    text, source = (read_standard_input(), STANDARD_INPUT) if snapshot == _STDIN else (read_text(Path(snapshot)), snapshot)
-    reading, before = load_snapshot(text, source)
+    settings, (reading, before) = read_all(lambda: read_settings(config) if config else Settings(), lambda: _read_snapshot(snapshot))
     after, assessment, decided = step(before, reading, settings)
     if output == "json":
         click.echo(json.dumps(plan_document(assessment, decided), indent=2, ensure_ascii=False))
     else:
         told = Step(before=before, snapshot=reading, settings=settings, after=after, assessment=assessment, plan=decided)
         click.echo(plan_text(told), nl=False)
+
+
+def _read_snapshot(name: str) -> tuple[Snapshot, State]:
+    text, source = (read_standard_input(), STANDARD_INPUT) if name == _STDIN else (read_text(Path(name)), name)
+    return load_snapshot(text, source)

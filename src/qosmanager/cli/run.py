@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("qosmanager")
 
+LISTEN = "127.0.0.1:9316"
+
 EXAMPLES = """\b
 Examples:
   qosmanager run --workloads /etc/qosmanager/workloads.yaml
@@ -90,7 +92,7 @@ class Options(Struct, frozen=True, kw_only=True):
     cgroup_root: Path
     state_dir: Path
     audit_log: Path | None
-    listen: str
+    listen: str | None
     on_stop: str
     dry_run: bool
     once: bool
@@ -128,7 +130,7 @@ class Options(Struct, frozen=True, kw_only=True):
     type=click.Path(dir_okay=False, path_type=Path),
     help="One line per eviction, as JSON; five files of 10 MB at most. [default: audit.log in the state directory]",
 )
-@click.option("--listen", default="127.0.0.1:9316", show_default=True, metavar="HOST:PORT", help="Where HTTP listens, or off.")
+@click.option("--listen", metavar="HOST:PORT", help=f"Where HTTP listens, or off; not with --once. [default: {LISTEN}]")
 @click.option(
     "--on-stop",
     default="restore",
@@ -195,12 +197,14 @@ def serve(options: Options, stack: ExitStack) -> None:
     """Wire the parts together and run. Raises DocumentError or CannotRunError for what a user can mend."""
     if options.once and options.shadow is not None:
         raise CannotRunError("--shadow compares from cycle to cycle; --once is a single one")
+    if options.once and options.listen not in (None, "off"):
+        raise CannotRunError("--listen and --once do not go together: a single cycle is explained on standard output and served to nobody")
     clock = LinuxClock()
     signals = Signals()
-    options.sources.settings()  # what is wrong with it is said before anybody is waited for
+    options.sources.read()  # what is wrong with it is said before anybody is waited for
     cluster = None if options.cluster is None else _joined(options, options.cluster, clock, stack)
     sources = options.sources if cluster is None else cluster.sources(options.sources)
-    settings, rules, shadow = sources.settings(), sources.rules(), sources.shadow_settings()
+    settings, rules, shadow = sources.read()
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
     outlook = None if options.once else _outlook(options, settings, clock, stack)
     if not (options.dry_run or options.beside_koordlet):
@@ -296,7 +300,7 @@ def _outlook(options: Options, settings: Settings, clock: LinuxClock, stack: Exi
 
     board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=clock.wall(), dry_run=options.dry_run), settings)
     try:
-        listen = Listen.parse(options.listen)
+        listen = Listen.parse(options.listen or LISTEN)
         server = None if listen is None else Server(board, listen)
     except ListenError as error:
         raise CannotRunError(str(error)) from None

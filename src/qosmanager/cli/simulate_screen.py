@@ -19,6 +19,7 @@ from qosmanager.cli.screen import LEVEL_STYLE, span
 from qosmanager.config.parse import read_settings
 from qosmanager.config.schema import document_schema
 from qosmanager.config.settings import Settings
+from qosmanager.documents.problem import read_all
 from qosmanager.model.qos import LEVELS
 from qosmanager.ports import Readings
 from qosmanager.simulate.expect import Finding
@@ -70,8 +71,8 @@ def schema() -> str:
 
 def wanted(scenario: str, config: Path | None, seed: int, *, off: bool) -> Wanted:
     """Read what is to be run. Raises DocumentError."""
-    settings = Settings() if config is None else read_settings(config)
-    return Wanted(loaded=load(scenario), settings=settings, seed=seed, off=off)
+    settings, loaded = read_all(lambda: Settings() if config is None else read_settings(config), lambda: load(scenario))
+    return Wanted(loaded=loaded, settings=settings, seed=seed, off=off)
 
 
 def run(wanted: Wanted, asides: Sequence[Aside]) -> Report:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec import Struct
 
 SHOWN = 60  # characters of a value in a message
@@ -29,11 +32,26 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class DocumentError(Exception):
-    """A document is refused; `problems` holds at least one, in the order of the lines."""
+    """Documents are refused; `problems` holds at least one, those of each document together, in the order of the lines."""
 
     def __init__(self, problems: list[Problem] | tuple[Problem, ...]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda problem: problem.line or 0))
+        sources = list(dict.fromkeys(problem.source for problem in problems))
+        self.problems = tuple(sorted(problems, key=lambda problem: (sources.index(problem.source), problem.line or 0)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def read_all(*readings: Callable[[], Any]) -> list[Any]:
+    """Return what each of some readings of documents returns. Raises DocumentError with the problems of all of them."""
+    results: list[Any] = []
+    problems: list[Problem] = []
+    for read in readings:
+        try:
+            results.append(read())
+        except DocumentError as error:
+            problems += error.problems
+    if problems:
+        raise DocumentError(problems)
+    return results
 
 
 def printable(text: str, most: int = SHOWN) -> str:

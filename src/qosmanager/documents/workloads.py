@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from qosmanager.documents.names import Names
 from qosmanager.documents.problem import printable
+from qosmanager.documents.quantities import written_bytes
 from qosmanager.documents.reader import Checks, Grammar, Reader
 from qosmanager.documents.tree import parse
 from qosmanager.model.qos import QoS
@@ -25,6 +26,7 @@ _GLOB = re.compile(r"[*?\[]")
 _Cores = Annotated[float | None, Meta(extra={"unit": "cores", "low": 0})]
 _CoresLimit = Annotated[float | None, Meta(extra={"unit": "cores", "above": 0})]
 _Bytes = Annotated[int | None, Meta(extra={"unit": "bytes", "low": 0})]
+_BytesLimit = Annotated[int | None, Meta(extra={"unit": "bytes", "above": 0})]
 _Objective = Annotated[float | None, Meta(extra={"unit": "duration", "above": 0})]
 _Grace = Annotated[float, Meta(extra={"unit": "duration", "low": 0, "high": 3600})]
 _Priority = Annotated[int, Meta(extra={"low": -(2**31), "high": 2**31 - 1})]
@@ -41,7 +43,7 @@ class _Limits(Struct, frozen=True, kw_only=True):
     """What is allowed at most."""
 
     cpu: _CoresLimit = None
-    memory: _Bytes = None
+    memory: _BytesLimit = None
 
 
 class _Slo(Struct, frozen=True, kw_only=True):
@@ -111,6 +113,7 @@ def load_workloads(text: str, source: str) -> tuple[WorkloadRule, ...]:
     def check(reader: Reader, declaration: _Declaration, path: str) -> None:
         names.check(reader, declaration, path)
         groups.check(reader, declaration.cgroup, f"{path}.cgroup")
+        _check_limits(reader, declaration, path)
 
     checks: Checks = {_Declaration: check, _Latency: _check_latency}
     reader = Reader(source, Grammar(checks=checks))
@@ -167,6 +170,15 @@ def _contains(outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
     """Whether a group that `inner` names lies below one that `outer` names (or matches)."""
     depth = len(outer)
     return len(inner) > depth and outer[:-1] == inner[: depth - 1] and fnmatchcase(inner[depth - 1], outer[-1])
+
+
+def _check_limits(reader: Reader, declaration: _Declaration, path: str) -> None:
+    """Refuse a limit below what is promised: one of the two is a mistake."""
+    for name, shown in (("cpu", "{:g}".format), ("memory", written_bytes)):
+        request, limit = getattr(declaration.requests, name), getattr(declaration.limits, name)
+        where = f"{path}.limits.{name}"
+        if request is not None and limit is not None and limit < request:
+            reader.refuse(reader.lines[where], where, f"at least requests.{name}, {shown(request)}", value=shown(limit))
 
 
 def _check_latency(reader: Reader, latency: _Latency, path: str) -> None:

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from qosmanager.cli.daemon import Reloader, Sources
+from qosmanager.documents.problem import DocumentError
 
 WORKLOADS = "workloads: [{name: api, qos: LS, cgroup: shop/api}]"
 
@@ -159,3 +160,17 @@ def test_other_labels_of_the_node_choose_anew_at_once(mounted):
     assert cluster.periods() == [5.0]
     cluster.labels = {"pool": "web"}
     assert cluster.periods() == [5.0, 1.0]
+
+
+def test_what_is_wrong_with_any_file_is_told_at_once_file_by_file(agent, tmp_path):
+    agent.config.write_text("qosManager:\n  preset: balanced\n  syncPeriod: 0s\n")
+    agent.workloads.write_text("workloads: [{name: api, qos: XX, cgroup: a}]")
+    other = tmp_path / "other.yaml"
+    other.write_text("workloads: [{name: api, qos: LS, cgroup: /a}]")
+    with pytest.raises(DocumentError) as caught:
+        Sources(agent.config, (agent.workloads, other)).read()
+    assert [(problem.source, problem.path) for problem in caught.value.problems] == [
+        (str(agent.config), "qosManager.syncPeriod"),
+        (str(agent.workloads), "workloads[0].qos"),
+        (str(other), "workloads[0].cgroup"),
+    ]

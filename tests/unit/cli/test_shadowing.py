@@ -132,6 +132,14 @@ def run_agent(tmp_path, *options):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.parametrize("place", ["127.0.0.1:0", "nonsense"])
+def test_one_cycle_is_served_to_nobody(tmp_path, place):
+    ended = run_agent(tmp_path, "--listen", place)
+    assert ended.returncode == 2
+    said = "--listen and --once do not go together: a single cycle is explained on standard output and served to nobody"
+    assert ended.stderr == f"qosmanager: {said}\n"
+
+
 def test_one_cycle_has_nothing_to_compare(tmp_path):
     ended = run_agent(tmp_path, "--shadow", "other.yaml")
     assert ended.returncode == 2

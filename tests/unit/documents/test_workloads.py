@@ -130,3 +130,18 @@ def test_amounts_have_bounds():
         "w.yaml:2: workloads[0].slo.p99: 0s",
         "w.yaml:2: workloads[0].grace: 2h",
     ]
+
+
+def test_a_limit_below_the_request_is_a_mistake():
+    text = "workloads:\n- {name: a, qos: LS, cgroup: a, requests: {cpu: 4, memory: 2Gi}, limits: {cpu: 2500m, memory: 1536Mi}}\n"
+    assert problems(text) == [
+        "w.yaml:2: workloads[0].limits.cpu: 2.5 is not allowed; at least requests.cpu, 4",
+        "w.yaml:2: workloads[0].limits.memory: 1536Mi is not allowed; at least requests.memory, 2Gi",
+    ]
+    (rule,) = load_workloads(text.replace("2500m", "4").replace("1536Mi", "2Gi"), "w.yaml")
+    assert (rule.cpu_limit, rule.memory_limit) == (4, 2 << 30)
+
+
+def test_a_memory_limit_of_nothing_is_none():
+    (problem,) = problems("workloads:\n- {name: a, qos: BE, cgroup: a, limits: {memory: 0}}\n")
+    assert problem == "w.yaml:2: workloads[0].limits.memory: 0 is not allowed; bytes (2Gi, 500Mi, 1G or a whole number) above 0"
