@@ -5,6 +5,7 @@ In: the options. Out: `Joined`, whose parts run on threads of their own; the cyc
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import re
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 from qosmanager.cli.cluster_options import KUBELET, ClusterOptions
 from qosmanager.cli.daemon import Sources
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.first_word import await_first
 from qosmanager.cli.node_desk import Desk
 from qosmanager.collect.kubepods import NAMESPACE, Kubepods
 from qosmanager.config.settings import Settings
@@ -41,7 +43,9 @@ from qosmanager.model.plain import plain
 from qosmanager.model.workload import Workload
 from qosmanager.ports import Clock, EvictionProgress, Evictions, Pauses
 from qosmanager.views.cluster import ClusterView
+from qosmanager.views.log_lines import pairs
 
+_LOG = logging.getLogger("qosmanager")
 FIRST_PODS = 3.0  # seconds that the first cycle waits for them
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -182,11 +186,13 @@ def join(options: ClusterOptions, kept: Path | None, clock: Clock, stack: ExitSt
     stack.callback(desk.stop)
     for each in closing:
         stack.callback(each.close)  # before they are stopped: whoever waits for a network is woken
+    # Once, and at once: whoever starts it by hand sees whom it asks.
+    _LOG.info(pairs("Joining", node=name, api=api.server.url, pods_from=",".join(origins)))
     cluster.start()
     desk.start()
     if wanted_map is not None:
         desk.take_configuration(wanted_map)
-    cluster.wait(FIRST_PODS)
+    await_first(f"the pods of {name}", FIRST_PODS, lambda: cluster.is_fresh, lambda: cluster.problems)
     return Joined(desk, api, cluster, clock)
 
 

@@ -7,10 +7,10 @@ writer of the node's status. Each watch has a thread of its own.
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 from qosmanager.cli.errors import CannotRunError
+from qosmanager.cli.first_word import await_first
 from qosmanager.kubernetes.answers import Right
 from qosmanager.kubernetes.api import Api
 from qosmanager.kubernetes.batch_resources import BatchNote
@@ -30,7 +30,6 @@ from qosmanager.ports import Clock
 MEMORY, CONFIG = "kubernetes.json", "config-map.yaml"  # in the state directory
 _FIRST_CONFIG = 10.0  # seconds that the start waits for the ConfigMap
 _FIRST_NODE = 3.0  # seconds that it waits for the node's labels
-_LOOK = 0.05  # seconds
 
 
 class Desk:
@@ -63,19 +62,15 @@ class Desk:
     def start(self) -> None:
         """Begin to watch the node; wait a little for its labels, unless a predecessor has kept them."""
         self._watch("node-watch", Right("get", "nodes"), self.node_name, self._reader.take)
-        until = time.monotonic() + _FIRST_NODE
-        while self.memory.labels is None and time.monotonic() < until:
-            time.sleep(_LOOK)
+        await_first(f"node {self.node_name}", _FIRST_NODE, lambda: self.memory.labels is not None, lambda: self.problems)
 
     def take_configuration(self, name: ConfigMapName) -> None:
         """Begin to watch a ConfigMap. Raises CannotRunError when nothing of it is known, neither now nor from before."""
         path = self.config = self._directory / CONFIG
-        self._kept = KeptConfigMap(name, lambda text: replace_file(path, text.encode(), 0o600))
+        kept = self._kept = KeptConfigMap(name, lambda text: replace_file(path, text.encode(), 0o600))
         self._watch("config-map-watch", Right("get", "configmaps", name.namespace), name.name, self._kept.take)
-        until = time.monotonic() + _FIRST_CONFIG
-        while not self._kept.known and not self._kept.problem and time.monotonic() < until:
-            time.sleep(_LOOK)
-        if not self._kept.known and not path.exists():
+        await_first(f"ConfigMap {name}", _FIRST_CONFIG, lambda: kept.known or bool(kept.problem), lambda: self.problems)
+        if not kept.known and not path.exists():
             raise CannotRunError(f"--config-map {name}: {'; '.join(self.problems) or 'not heard of'}", code=1)
 
     def stop(self) -> None:

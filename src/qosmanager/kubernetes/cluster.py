@@ -6,7 +6,6 @@ threads that `start` begins.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -18,7 +17,6 @@ from qosmanager.ports import Clock
 
 FRESH = 25.0  # seconds: older, and the next origin is asked
 HEAD_START = 1.0  # seconds that an origin has before the next one is asked for the first time
-_LOOK = 0.05  # seconds
 
 
 class Origin(Protocol):
@@ -65,12 +63,10 @@ class Cluster:
         for worker in self._workers:
             worker.stop()
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until the pods are known for the first time, at most some seconds; tell whether they are."""
-        until = time.monotonic() + seconds
-        while (known := self.age() <= FRESH) is False and time.monotonic() < until:
-            time.sleep(_LOOK)
-        return known
+    @property
+    def is_fresh(self) -> bool:
+        """Whether somebody has named the pods, and not long ago."""
+        return self.age() <= FRESH
 
     def age(self) -> float:
         """Return the age of what counts, in seconds."""

@@ -69,11 +69,13 @@ def test_another_origin_is_another_revision(clock, origins):
     assert cluster.revision() != before
 
 
-def test_waiting_for_pods_ends_without_them_too(clock, origins):
+def test_pods_are_fresh_once_somebody_has_named_them_and_for_25_seconds(clock, origins):
     cluster = Cluster(origins, clock)
-    assert not cluster.wait(0.1)
+    assert not cluster.is_fresh
     origins["kubelet"].known.replace([])
-    assert cluster.wait(0.0)
+    assert cluster.is_fresh
+    clock.now = 25.1
+    assert not cluster.is_fresh
 
 
 class Kubelet:

@@ -17,6 +17,7 @@ from qosmanager.kubernetes.kubelet import KubeletPods
 from qosmanager.kubernetes.watch import PodWatch
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import QoS
+from waiting import wait
 
 PATIENCE = 60.0  # seconds; what takes longer hangs
 BE = {"koordinator.sh/qosClass": "BE"}
@@ -203,7 +204,7 @@ def test_kubelet_is_asked_while_the_api_server_is_not_to_be_reached(server, toke
             {"api": watch, "kubelet": KubeletPods(second, LinuxClock(), lambda: 0.0, lambda: watch.known.age() > 25)}, LinuxClock()
         )
         cluster.start()
-        assert cluster.wait(PATIENCE)
+        wait(lambda: cluster.is_fresh, PATIENCE, "kubelet's pods")
         heard = cluster.heard()
         assert (heard.origin, heard.pods["0123abcd"].owner) == ("kubelet", "Node")
         assert cluster.age() < 30
