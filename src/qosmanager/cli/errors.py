@@ -12,6 +12,7 @@ import click
 from qosmanager.documents.problem import DocumentError
 
 USAGE = 2
+INTERRUPTED = 130  # as a shell says it
 
 
 class CannotRunError(Exception):
@@ -41,6 +42,8 @@ class Commands(click.Group):
         except CannotRunError as error:
             click.echo(f"qosmanager: {error}", err=True)
             ctx.exit(error.code)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
         except OSError as error:
             if error.errno not in _NO_ROOM or error.filename is not None:
                 raise

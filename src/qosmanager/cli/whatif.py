@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from qosmanager.record.reader import Recording
     from qosmanager.report.page import Page
     from qosmanager.report.track import Track
-    from qosmanager.simulate.run import Cycle
     from qosmanager.simulate.tally import Totals
     from qosmanager.whatif.compare import Outcome
 
@@ -76,6 +76,7 @@ Examples:
 @click.option("--length", callback=LENGTH, help="How much of it. [default: to its end]")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or as data.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML page that opens offline.")
+@click.option("--jobs", type=click.IntRange(1), help="How many simulations run at one time. [default: as many as CPUs may be used]")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What the simulator draws chance from.")
 def whatif(recording: Path, config: Path, report: Path | None, **options: Any) -> None:
     """Run the demand of RECORDING through the simulator, under the configuration it was recorded with and under another one.
@@ -86,14 +87,16 @@ def whatif(recording: Path, config: Path, report: Path | None, **options: Any) -
     docs/record.md tells what the model leaves out.
 
     Each configuration is run three times, and a simulated second costs about what a real one costs the agent: six runs of a day of 100 pods
-    take three quarters of an hour. --from and --length choose a part; a bar shows how much is left.
+    take three quarters of an hour of one CPU, shared by all that may be used (--jobs). --from and --length choose a part; a bar shows how
+    much is left.
 
-    Exit code: 0 done; 2 wrong usage, or no recording.
+    Exit code: 0 done; 1 a simulation failed; 2 wrong usage, or no recording; 130 interrupted.
     """
     other = read_settings(config)
     check_report(report)
     drawing = None if report is None else Drawing()
-    told = _run(recording, Asked({config.name: other}, options["seed"], options["begin"], options["length"]), drawing)
+    asked = Asked({config.name: other}, options["seed"], options["begin"], options["length"], options["jobs"])
+    told = _run(recording, asked, drawing)
     if drawing is not None and report is not None:
         write_page(drawing.page(told), report)
     if options["output"] == "json":
@@ -103,27 +106,24 @@ def whatif(recording: Path, config: Path, report: Path | None, **options: Any) -
 
 
 class Asked(Struct, frozen=True):
-    """The other configurations by name, and what part of the recording is wanted: seconds from its beginning, and how many (None: all)."""
+    """The other configurations by name, what part of the recording is wanted (seconds from its beginning, and how many; None: all), and how
+    many runs at one time (None: one for each CPU)."""
 
     others: dict[str, Settings]
     seed: int
     begin: float = 0.0
     length: float | None = None
+    jobs: int | None = None
 
 
 class Drawing:
     """The tracks of a page: what was measured, then each configuration with the most that batch may have wanted."""
 
     def __init__(self) -> None:
-        self._tracks: dict[str, Track] = {}
-
-    def add(self, name: str, cycle: Cycle, memory: int) -> None:
-        """Take one cycle into a track; `memory`: of the node, bytes."""
         from qosmanager.report.track import Track  # noqa: PLC0415 - an extra
 
-        if name not in self._tracks:
-            self._tracks[name] = Track(name)
-        follow(self._tracks[name], cycle, memory)
+        self.measured = Track("measured")
+        self.simulated: list[Track] = []
 
     def page(self, told: Told) -> Page:
         """Return the page."""
@@ -136,7 +136,7 @@ class Drawing:
             facts="",
             cpus=observed.cpus,
             memory=observed.memory or None,
-            tracks=tuple(self._tracks.values()),
+            tracks=(self.measured, *self.simulated),
             rows=tuple(_rows(told)),
             slos={each.pod.key: each.pod.latency.slo for each in observed.pods if each.pod.latency.slo is not None},
             notes=(*_notes(told), "the simulated runs are drawn with the most that batch, and the least that services may have wanted"),
@@ -145,8 +145,9 @@ class Drawing:
 
 def _run(path: Path, asked: Asked, drawing: Drawing | None) -> Told:
     tape = opened(path)
-    from qosmanager.record.replay import CannotDecideError  # noqa: PLC0415 - the other commands need neither recordings nor a simulator
-    from qosmanager.whatif.compare import compare  # noqa: PLC0415
+    from qosmanager.cli.whatif_runs import Work, do_all  # noqa: PLC0415 - the other commands need neither recordings nor a simulator
+    from qosmanager.record.replay import CannotDecideError  # noqa: PLC0415
+    from qosmanager.whatif.compare import outcomes, runs  # noqa: PLC0415
     from qosmanager.whatif.rebuild import Bound  # noqa: PLC0415
 
     errors = Console(stderr=True)
@@ -158,33 +159,23 @@ def _run(path: Path, asked: Asked, drawing: Drawing | None) -> Told:
         except CannotDecideError as error:
             raise CannotRunError(f"{path}: {error}") from None
         observed = read.observed
-        task = progress.add_task("simulating", total=len(Bound) * (1 + len(asked.others)) * observed.seconds)
-        passed = _Passed(progress, task)
-
-        def watch(name: str, bound: Bound, cycle: Cycle) -> None:
-            passed.add(cycle.truth.seconds)
-            if drawing is not None and bound is Bound.BATCH:
-                drawing.add(f"{name}, simulated", cycle, observed.memory)
-
-        outcomes = compare(observed, {_RECORDED: observed.settings} | asked.others, asked.seed, watch)
+        wanted = runs({_RECORDED: observed.settings} | asked.others)
+        task = progress.add_task("simulating", total=len(wanted) * observed.seconds)
+        works = [
+            Work(
+                observed=observed,
+                run=run,
+                seed=asked.seed,
+                track=f"{run.name}, simulated" if drawing and run.bound is Bound.BATCH else None,
+            )
+            for run in wanted
+        ]
+        done = do_all(works, asked.jobs or len(os.sched_getaffinity(0)), lambda seconds: progress.advance(task, seconds))
+    if drawing is not None:
+        drawing.simulated = [each.track for each in done if each.track is not None]
     tell_damages(tape)
-    return Told(path=path, read=read, measured=read.measured.totals(observed), outcomes=outcomes)
-
-
-class _Passed:
-    """Moves a bar, not at each cycle."""
-
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress = progress
-        self._task = task
-        self._count = 0
-        self._seconds = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._count += 1
-        self._seconds += seconds
-        if self._count % _REDRAWN == 0:
-            self._progress.update(self._task, completed=self._seconds)
+    totals = zip(wanted, [each.totals for each in done], strict=True)
+    return Told(path=path, read=read, measured=read.measured.totals(observed), outcomes=outcomes(totals))
 
 
 class _Part(Struct, frozen=True):
@@ -247,7 +238,7 @@ def _read(tape: Recording, part: _Part, progress: Progress, drawing: Drawing | N
         if seconds:  # all but the first
             cycle = measured.add(elapsed.seconds, seconds, record)
             if drawing is not None:
-                drawing.add("measured", cycle, record.snapshot.node.memory_total or 0)
+                follow(drawing.measured, cycle, record.snapshot.node.memory_total or 0)
         if number % _REDRAWN == 0:
             progress.update(task, completed=tape.size + tape.read)
     progress.update(task, completed=2 * tape.size)
@@ -285,7 +276,7 @@ def _head(told: Told) -> str:
     observed = told.read.observed
     return (
         f"{told.path}: {span(observed.seconds)} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
-        f"{len(observed.pods)} pods, demand in steps of {observed.step:.3g} s"
+        f"{len(observed.pods)} pod{'' if len(observed.pods) == 1 else 's'}, demand in steps of {observed.step:.3g} s"
     )
 
 

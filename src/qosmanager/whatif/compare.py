@@ -21,6 +21,14 @@ from qosmanager.whatif.held import held_at
 from qosmanager.whatif.rebuild import Bound, rebuild
 
 
+class Run(Struct, frozen=True):
+    """One simulation: a configuration, its name, and which demand is assumed."""
+
+    name: str
+    settings: Settings
+    bound: Bound
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """One configuration: what it came to, by the demand that was assumed."""
 
@@ -28,24 +36,27 @@ class Outcome(Struct, frozen=True, kw_only=True):
     totals: dict[Bound, Totals]
 
 
-Watcher = Callable[[str, Bound, Cycle], None]
-"""Is told of each simulated cycle: the configuration's name, the bound, the cycle."""
+def runs(configurations: dict[str, Settings]) -> tuple[Run, ...]:
+    """Return the runs that a comparison of these configurations takes; none needs another."""
+    return tuple(Run(name, settings, bound) for name, settings in configurations.items() for bound in Bound)
 
 
-def compare(observed: Observed, configurations: dict[str, Settings], seed: int, watch: Watcher) -> tuple[Outcome, ...]:
-    """Run each configuration, by its name."""
-    outcomes = []
-    for name, settings in configurations.items():
-        totals = {}
-        for bound in Bound:
-            loaded = rebuild(observed, bound)
-            tally = Tally(loaded, settings)
-            for cycle in managed(loaded, settings, seed):
-                tally.add(cycle)
-                watch(name, bound, cycle)
-            totals[bound] = tally.totals(has_slo=observed.has_slo)
-        outcomes.append(Outcome(name=name, totals=totals))
-    return tuple(outcomes)
+def simulate(observed: Observed, run: Run, seed: int, watch: Callable[[Cycle], None]) -> Totals:
+    """Do one run; `watch` is told of each of its cycles."""
+    loaded = rebuild(observed, run.bound)
+    tally = Tally(loaded, run.settings)
+    for cycle in managed(loaded, run.settings, seed):
+        tally.add(cycle)
+        watch(cycle)
+    return tally.totals(has_slo=observed.has_slo)
+
+
+def outcomes(done: Iterable[tuple[Run, Totals]]) -> tuple[Outcome, ...]:
+    """Put what the runs came to side by side, each configuration where its first run is."""
+    found: dict[str, dict[Bound, Totals]] = {}
+    for run, totals in done:
+        found.setdefault(run.name, {})[run.bound] = totals
+    return tuple(Outcome(name=name, totals=totals) for name, totals in found.items())
 
 
 class Measured:

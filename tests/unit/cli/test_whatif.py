@@ -1,6 +1,14 @@
 """What-if on a recording whose other side is known: it was simulated, so the other configuration can be run on the true demand."""
 
+import contextlib
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +18,9 @@ import recordings
 
 pytest.importorskip("backports.zstd", reason="the extra `record` is not installed: backports.zstd is missing")
 
+from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.main import main
+from qosmanager.cli.whatif_runs import Work, do_all
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
 from qosmanager.model.state import State
@@ -21,6 +31,9 @@ from qosmanager.record.writer import Bounds, Writer
 from qosmanager.simulate.load import load
 from qosmanager.simulate.run import managed
 from qosmanager.simulate.tally import Tally
+from qosmanager.whatif.compare import Run
+from qosmanager.whatif.rebuild import Bound
+from waiting import wait
 
 SCENARIO = """
 about: A service that surges beside greedy batch.
@@ -50,7 +63,7 @@ def day(tmp_path_factory):
 
 
 def whatif(*arguments):
-    return CliRunner().invoke(main, ["whatif", *(str(argument) for argument in arguments)])
+    return CliRunner().invoke(main, ["whatif", "--jobs", "1", *(str(argument) for argument in arguments)])
 
 
 def test_the_range_holds_what_really_comes_of_the_other_configuration(day):
@@ -110,6 +123,64 @@ def test_a_part_of_a_recording_is_counted_from_its_beginning(day):
     told = json.loads(done.output)
     # The first cycle is at second 1: from second 21 on, 15 cycles, of which the first has no length.
     assert (told["begun"], told["seconds"]) == ("2026-01-01T00:00:21.000Z", 14.0)
+
+
+def test_how_many_run_at_one_time_changes_nothing(day):
+    asked = (day / "record", "--config", day / "other.yaml", "--length", "10s", "--output", "json")
+    alone, together = whatif(*asked), whatif(*asked, "--jobs", "3")
+    assert (alone.exit_code, together.exit_code) == (0, 0), together.output
+    assert together.output == alone.output
+
+
+@pytest.fixture
+def started(day):
+    """A process with two simulations, one of which stands still, and that one's number."""
+    command = [sys.executable, "-P", "-c", "from qosmanager.cli.main import main; main()"]
+    arguments = ["whatif", day / "record", "--config", day / "other.yaml", "--jobs", "2"]
+    with subprocess.Popen([*command, *arguments], stdout=PIPE, stderr=STDOUT, text=True, start_new_session=True) as process:
+        try:
+            child = wait(lambda: simulation(process.pid), 10, "a simulation")
+            os.kill(child, signal.SIGSTOP)  # so that it cannot be done before the test is
+            yield process, child
+        finally:
+            process.kill()
+
+
+def simulation(parent):
+    """A process that simulates for another one, by its number; None: there is none."""
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split():
+        with contextlib.suppress(FileNotFoundError):
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    return None
+
+
+def test_ctrl_c_ends_all_of_it(started):
+    process, child = started
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == ""
+    assert process.returncode == 130
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_simulation_that_is_killed_is_told(started):
+    process, child = started
+    os.kill(child, signal.SIGKILL)
+    said = process.communicate(timeout=60)[0]
+    assert re.fullmatch(
+        "qosmanager: the run of 'as recorded' with the demand of case `(low|batch)` was ended by signal 9 before it was done; "
+        "if memory is short, fewer --jobs take less\n",
+        said,
+    )
+    assert process.returncode == 1
+
+
+def test_a_simulation_that_fails_is_told(day):
+    run = Run("other.yaml", read_settings(day / "other.yaml"), Bound.HIGH)
+    with pytest.raises(
+        CannotRunError, match=r"^the run of 'other.yaml' with the demand of case `high` failed: AttributeError: .*; with --jobs 1"
+    ):
+        do_all([Work(observed=None, run=run, seed=1)], 2, lambda _: None)
 
 
 def test_a_part_in_which_nothing_lies_is_told(day):
