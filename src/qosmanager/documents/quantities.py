@@ -14,7 +14,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _QUANTITY = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]{1,3}))?")
 DURATION_TEXT = f"^({_DURATION.pattern})+$"  # what a whole text matches, also for other readers of regular expressions
 QUANTITY_TEXT = f"^{_QUANTITY.pattern}$"
@@ -22,7 +22,8 @@ _TIME = re.compile(
     r"(\d{4})-(\d\d?)-(\d\d?)(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ \t]*(?:([Zz])|([-+])(\d\d?)(?::?(\d\d))?)?",
     re.ASCII,
 )
-_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
+_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86400)}
+_DURATION_HINT = "written like 500ms, 30s, 5m, 1h30m, 2d"
 _DECIMAL = dict(zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True))
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST = 64  # characters of a number; keeps int() and Decimal cheap
@@ -104,10 +105,10 @@ def whole(text: str) -> int:
 
 
 def duration(text: str) -> float:
-    """Seconds of `500ms`, `1s`, `5m`, `1h`, or several in a row (`1m30s`)."""
+    """Seconds of `500ms`, `1s`, `5m`, `1h`, `1d`, or several in a row (`1m30s`)."""
     parts = _DURATION.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
-        raise ValueError(f"a duration needs its unit: {text}s or {text}ms?" if _NUMBER.fullmatch(text) else "")
+        raise ValueError(f"a duration needs its unit: {text}s or {text}ms?" if _NUMBER.fullmatch(text) else _DURATION_HINT)
     return float(sum(Decimal(amount) * _SECONDS[unit] for amount, unit in parts))
 
 

@@ -6,10 +6,13 @@ from qosmanager.documents.quantities import Rule
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("500ms", 0.5), ("1s", 1), ("5m", 300), ("1h", 3600), ("1m30s", 90), ("0s", 0), ("1.5s", 1.5)],
+    [("500ms", 0.5), ("1s", 1), ("5m", 300), ("1h", 3600), ("2d", 172800), ("1d12h", 129600), ("1m30s", 90), ("0s", 0), ("1.5s", 1.5)],
 )
 def test_duration(text, seconds):
     assert quantities.duration(text) == seconds
+
+
+LIKE = "written like 500ms, 30s, 5m, 1h30m, 2d"
 
 
 @pytest.mark.parametrize(
@@ -17,12 +20,12 @@ def test_duration(text, seconds):
     [
         ("5", "a duration needs its unit: 5s or 5ms?"),
         ("0.5", "a duration needs its unit: 0.5s or 0.5ms?"),
-        ("5 s", ""),
-        ("-5s", ""),
-        ("5d", ""),
-        ("s", ""),
-        ("", ""),
-        ("5s junk", ""),
+        ("5 s", LIKE),
+        ("-5s", LIKE),
+        ("30min", LIKE),
+        ("s", LIKE),
+        ("", LIKE),
+        ("5s junk", LIKE),
     ],
 )
 def test_what_is_no_duration(text, hint):
