@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
+from qosmanager.cli.folding import folded
 from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.actions import KnobState
@@ -25,6 +25,7 @@ ASKED_DECISIONS = 60  # enough for the last few when a slow rise takes many step
 _ALARM = "bold red"
 _NOTICE = "bold yellow"
 _BAR = 10
+_NAME = 8  # columns of a line's name and a space
 _HANG = 9  # columns of a time and a space
 _ORIGINS = {"api": "API server", "kubelet": "kubelet"}
 _LOUD = frozenset({"evict", "conflict", "plugin_failed", "degraded", "paused", "be_starving", "cycle_failed", "reload_refused", "problem"})
@@ -51,7 +52,7 @@ def screen(moment: Moment, room: Room) -> RenderableType:
     head = [*_title(status), *_alarms(moment), *_services(status), *_notices(status), *_agent(status), *_node(status), *_levels(status)]
     actions = list(_actions(moment.decisions, _shown_actions(room), room))
     left = None if room.height is None else room.height - len(head) - len(actions) - 3
-    pods: list[RenderableType] = [*(_fitted(line, room) for line in head), Text("")]
+    pods: list[RenderableType] = [*(_fitted(line, room, _NAME) for line in head), Text("")]
     if status.pods:
         pods.append(pod_table(status, room.width, rows_wanted(status.pods, left)))
     else:
@@ -70,8 +71,12 @@ def span(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{whole} s"
 
 
-def _fitted(line: Text, room: Room) -> Text:
-    line.no_wrap, line.overflow = (True, "ellipsis") if room.height is not None else (False, "fold")
+def _fitted(line: Text, room: Room, hang: int) -> Text:
+    if room.height is None:
+        line = folded(line, room.width, hang)
+        line.overflow = "fold"
+    else:
+        line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
@@ -163,9 +168,9 @@ def _node(status: Status) -> Iterator[Text]:
     used, cpus = node.get("cpu_usage"), node.get("cpus") or 0.0
     cpu = "CPU not measured" if used is None else f"{used:.2f} of {cpus:g} CPUs"
     total, available = node.get("memory_total"), node.get("memory_available")
-    memory = "not measured" if total is None or available is None else f"{shown_bytes(total - available)} of {shown_bytes(total)}"
+    memory = "not measured" if total is None or available is None else f"{shown_bytes(total - available)} of {shown_bytes(total)} in use"
     load = node.get("load1")
-    yield Text.assemble(_name("node"), f"{cpu}, load {'-' if load is None else f'{load:.1f}'}, memory {memory} in use")
+    yield Text.assemble(_name("node"), f"{cpu}, load {'-' if load is None else f'{load:.1f}'}, memory {memory}")
 
 
 def _levels(status: Status) -> Iterator[Text]:
@@ -198,7 +203,7 @@ def _pressure(name: str, pressure: PressureView, stalled: float | None) -> Text:
         _name(name),
         ("█" * filled + "░" * (_BAR - filled), style),
         (f" {pressure.score:5.1f} {pressure.level:<9}", style),
-        f"stalled {_whole(stalled):>3} %",
+        f"stalled {'-' if stalled is None else f'{stalled:.0f} %':>5}",
         (f"{mean}  {terms}", "dim"),
     )
 
@@ -215,8 +220,8 @@ def _actions(entries: tuple[Entry, ...], most: int, room: Room) -> Iterator[Rend
     if not found:
         yield Text("none yet", style="dim")
     for run in found:
-        yield _fitted(_action(run), room)
-        yield Padding(_fitted(Text(run[-1].reason, style="dim"), room), (0, 0, 0, _HANG), expand=False)
+        yield _fitted(_action(run), room, _HANG)
+        yield _fitted(Text(" " * _HANG + run[-1].reason, style="dim"), room, _HANG)
 
 
 def _action(run: list[Entry]) -> Text:
@@ -236,7 +241,3 @@ def _name(name: str) -> tuple[str, str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _whole(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"

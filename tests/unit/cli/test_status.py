@@ -61,8 +61,8 @@ def test_the_screen_shows_node_levels_and_pods_by_class():
     lines = shown(record(5, own=OwnUse(cpu=0.012, rss=45 * MIB, lag=0.0)))
     assert lines[0] == "qosmanager 1.2.3, pid 42, up 1 min, now 08:00:05Z"
     assert line(lines, "agent") == "agent   cycle 5 took 7.5 ms, uses 0.012 cores, holds 45Mi"
-    assert line(lines, "node") == "node    1.50 of 2 CPUs, load -, memory not measured in use"
-    assert line(lines, "cpu") == "cpu     ███░░░░░░░  30.0 HIGH     stalled   - %  usage 30.0"
+    assert line(lines, "node") == "node    1.50 of 2 CPUs, load -, memory not measured"
+    assert line(lines, "cpu") == "cpu     ███░░░░░░░  30.0 HIGH     stalled     -  usage 30.0"
     assert line(lines, "level") == "level   HIGH for 4 s, matrix RELAX_BE_LIMIT, SLO ok"
     assert line(lines, "BE ") == "BE      0.50 of 0.60 cores; 2 pods, 1 not measured"
     table = lines[lines.index(line(lines, "QOS")) :]
