@@ -15,7 +15,7 @@ from qosmanager.config.parse import DEFAULT, Loaded, load
 from qosmanager.config.presets import Preset
 from qosmanager.config.schema import config_schema, workloads_schema
 from qosmanager.config.settings import Settings
-from qosmanager.config.written import changes, effective_yaml, leaves
+from qosmanager.config.written import changes, effective_yaml, leaves, own_leaves
 from qosmanager.documents.files import STANDARD_INPUT, read_standard_input, read_text
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.workloads import load_workloads
@@ -66,7 +66,7 @@ def check(files: tuple[Path, ...], workloads: tuple[Path, ...]) -> None:
 Examples:
   qosmanager config show                        the defaults
   qosmanager config show --config qos.yaml
-  qosmanager config show --config qos.yaml | grep -v '# default'
+  qosmanager config show --config qos.yaml --changed
   qosmanager config show --config qos.yaml --node-labels pool=batch,zone=a
   qosmanager config show --output json""",
 )
@@ -79,20 +79,22 @@ Examples:
     metavar="KEY=VALUE,...",
     help="Labels of the node it is for; without them none of the nodeStrategies select it.",
 )
+@click.option("--changed", is_flag=True, help="Leave out what is a default: only values that the file, or its preset, sets.")
 @click.option("--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="A file to use, or data.")
-def show(path: Path | None, labels: tuple[dict[str, str], ...], output: str) -> None:
+def show(path: Path | None, labels: tuple[dict[str, str], ...], output: str, *, changed: bool) -> None:
     """Print the effective configuration: every value, and where it comes from: the file's line, the preset, or the default.
 
     With --node-labels, as a node with these labels has it: values of nodeStrategies that select it name theirs. What it prints as YAML is
-    itself a configuration file with the same effect.
+    itself a configuration file with the same effect, also with --changed.
     """
     known = {key: value for each in labels for key, value in each.items()} if labels else None
     loaded = Loaded(Settings(), {}) if path is None else load(*_text(path), known)
+    shown = own_leaves(loaded) if changed else leaves(loaded.settings)
     if output == "json":
-        values = {leaf.path: {"value": leaf.text, "origin": loaded.origins.get(leaf.path, DEFAULT)} for leaf in leaves(loaded.settings)}
+        values = {leaf.path: {"value": leaf.text, "origin": loaded.origins.get(leaf.path, DEFAULT)} for leaf in shown}
         click.echo(msgspec.json.format(msgspec.json.encode(values), indent=2))
     else:
-        click.echo(effective_yaml(loaded), nl=False)
+        click.echo(effective_yaml(loaded, shown), nl=False)
 
 
 @config.command(

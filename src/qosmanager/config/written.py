@@ -5,7 +5,7 @@ In: Settings. Out: every single value with its path, and each as YAML text that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -39,18 +39,23 @@ def leaves(settings: Settings) -> Iterator[Leaf]:
     yield from _leaves(settings, (ROOT,))
 
 
-def effective_yaml(loaded: Loaded) -> str:
-    """Return a file that holds every value in force, with where it comes from as a comment."""
+def own_leaves(loaded: Loaded) -> Iterator[Leaf]:
+    """Yield the values that are written somewhere: in a file, in one of its nodeStrategies, or in a preset."""
+    return (leaf for leaf in leaves(loaded.settings) if loaded.origins.get(leaf.path, DEFAULT) != DEFAULT)
+
+
+def effective_yaml(loaded: Loaded, shown: Iterable[Leaf] | None = None) -> str:
+    """Return a file that holds the values in force, or some of them, with where each comes from as a comment."""
     lines: list[str] = [f"# of the nodeStrategies, these select the node: {', '.join(loaded.groups)}"] if loaded.groups else []
     above: tuple[str, ...] = ()
-    for leaf in leaves(loaded.settings):
+    for leaf in leaves(loaded.settings) if shown is None else shown:
         for depth, key in enumerate(leaf.keys[:-1]):
             if above[: depth + 1] != leaf.keys[: depth + 1]:
                 lines.append(f"{_INDENT * depth}{key}:")
         above = leaf.keys[:-1]
         line = f"{_INDENT * len(above)}{leaf.keys[-1]}: {leaf.text}"
         lines.append(f"{line:<{_COMMENTS_AT}}  # {loaded.origins.get(leaf.path, DEFAULT)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines or ["# every value is the default"]) + "\n"
 
 
 class Change(Struct, frozen=True):

@@ -132,3 +132,27 @@ def test_every_command_has_examples_in_its_help(command):
     done = run(command, "--help")
     assert done.exit_code == 0
     assert f"qosmanager {command}" in done.output.partition("Examples:")[2]
+
+
+def test_show_changed_leaves_out_defaults_and_their_headings(tmp_path):
+    path = tmp_path / "qos.yaml"
+    path.write_text("qosManager:\n  preset: latency-first\n  syncPeriod: 1s\n  cpuPressure: {low: 30}\n")
+    done = run("config", "show", "--config", path, "--changed")
+    assert [line.split("  # ") for line in done.output.splitlines() if "#" in line][:3] == [
+        ["  syncPeriod: 1s" + " " * 20, f"{path}:3"],
+        ["    low: 30" + " " * 25, f"{path}:4"],
+        ["    medium: 50" + " " * 22, "preset latency-first"],
+    ]
+    assert [line for line in done.output.splitlines() if "#" not in line] == [
+        "qosManager:",
+        "  cpuPressure:",
+        "  cpuBurst:",
+        "  cpuSuppress:",
+        "    suppressRatio:",
+    ]
+    assert load_settings(done.output, "shown") == load_settings(path.read_text(), "own")
+    assert set(json.loads(run("config", "show", "--config", path, "--changed", "--output", "json").output)) > {"qosManager.syncPeriod"}
+
+
+def test_without_any_change_that_is_said():
+    assert run("config", "show", "--changed").output == "# every value is the default\n"
