@@ -17,6 +17,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.doctor.cluster import cluster_findings
 from qosmanager.doctor.findings import Finding, findings
 from qosmanager.doctor.plugins import plugin_findings
+from qosmanager.doctor.pods import pod_findings
 from qosmanager.doctor.report import Report, report_text
 from qosmanager.doctor.troubles import Live, troubles
 from qosmanager.http.client import NoAnswerError
@@ -65,7 +66,7 @@ def doctor(context: click.Context, /, *, output: str, **given: Any) -> None:
     host = probe(Places(cgroup_root=given["cgroup_root"], state_dir=given["state_dir"]))
     cluster = _cluster(given["kubeconfig"]) if given["kubernetes"] or given["kubeconfig"] else ()
     report = Report(
-        findings=(*findings(host, settings), *cluster),
+        findings=(*findings(host, settings), *cluster, *(pod_findings(live.status) if live else ())),
         plugins=plugin_findings(host, settings),
         settings=whose,
         agent=agent,

@@ -119,6 +119,11 @@ def _fast_path(host: Host, settings: Settings) -> Finding:
         return Finding(subject="fast path", mark=Mark.DEGRADED, text=text, fix="boot with psi=1, and a cgroup v2 tree (also beside v1)")
     by_kernel = ", those at rest by kernel triggers" if host.stall_trigger.ok else f"; no kernel triggers: {host.stall_trigger.detail}"
     text = f"services are looked at every {settings.fast_path.interval * 1000:.0f} ms{by_kernel}"
+    if host.versions.get("cpu") == 1:
+        # Which services that are the running agent tells (doctor/pods.py).
+        return Finding(
+            subject="fast path", mark=Mark.NOTE, text=f"of services whose processes sit in a v2 group of the same path too: {text}"
+        )
     return Finding(subject="fast path", mark=Mark.OK, text=text)
 
 

@@ -173,3 +173,10 @@ def test_a_knob_that_is_not_there_is_a_lack_only_where_it_is_asked_for(isolation
     host = replace(GOOD, knobs={"memory: memory.low, high": Trial(False, "cgroup v1 has neither"), "cpu: BE idle": YES})
     found = marks(host, Settings(isolation=isolation))
     assert (found["memory.low, high"], found["BE idle"]) == (mark, Mark.OK)
+
+
+def test_on_cgroup_v1_the_fast_path_hears_only_services_in_the_v2_tree_too():
+    hybrid = replace(GOOD, versions={**GOOD.versions, "cpu": 1})
+    (found,) = (finding for finding in findings(hybrid, Settings()) if finding.subject == "fast path")
+    assert found.mark is Mark.NOTE
+    assert found.text.startswith("of services whose processes sit in a v2 group of the same path too: services are looked at every 100 ms")
