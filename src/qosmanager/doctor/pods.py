@@ -24,7 +24,7 @@ def _unheard(status: Status) -> Iterator[Finding]:
     lacking = _lacking(status, services, "observed.cpu_psi_some")
     if lacking:
         text = f"not of {lacking}; that it waits for CPU is not known, and no cycle comes early for it (fast path)"
-        fix = "put its processes into a v2 group of the same path too (docs: Adopt, groups of your own)"
+        fix = "put its processes into a v2 group of the same path too (docs/adopt.md, groups of your own)"
         yield Finding(subject="PSI, services", mark=Mark.DEGRADED, text=text, fix=fix)
 
 
@@ -32,7 +32,7 @@ def _unweighed(status: Status) -> Iterator[Finding]:
     lacking = _lacking(status, [pod for pod in status.pods if pod.qos == QoS.BE.value], "memory.rss")
     if lacking:
         text = f"not of {lacking}; MemoryEvict finds no victim there"
-        fix = "put its processes into a memory group of the same path too (docs: Adopt, groups of your own)"
+        fix = "put its processes into a memory group of the same path too (docs/adopt.md, groups of your own)"
         yield Finding(subject="memory of BE", mark=Mark.DEGRADED, text=text, fix=fix)
 
 
