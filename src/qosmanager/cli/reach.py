@@ -9,6 +9,7 @@ from pathlib import Path
 from qosmanager.cli.errors import CannotRunError
 from qosmanager.http.client import DEFAULT_URL, AgentClient, BadUrlError, NoAnswerError
 from qosmanager.linux.agent_file import running_agent
+from qosmanager.linux.clock import LinuxClock
 
 NOT_RUNNING = 1  # exit code: nothing is wrong with the command, but no agent answers
 
@@ -21,7 +22,7 @@ def agent_at(url: str | None, state_dir: Path) -> AgentClient:
             raise CannotRunError(f"the agent (process {agent.pid}) does not listen: it runs with --listen off", code=NOT_RUNNING)
         url = DEFAULT_URL if agent is None or agent.url is None else agent.url
     try:
-        return AgentClient(url)
+        return AgentClient(url, LinuxClock())
     except BadUrlError as error:
         raise CannotRunError(f"--url {error}") from None
 

@@ -6,6 +6,7 @@ from qosmanager.demo.processes import Agent
 from qosmanager.demo.recording import Frame
 from qosmanager.demo.story import Stage
 from qosmanager.http.client import AgentClient, NoAnswerError
+from qosmanager.linux.clock import LinuxClock
 from qosmanager.views.decisions import Entry
 from qosmanager.views.status import Status
 
@@ -17,7 +18,7 @@ class Watch:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self._client = AgentClient(f"http://127.0.0.1:{agent.port}")
+        self._client = AgentClient(f"http://127.0.0.1:{agent.port}", LinuxClock())
         self.status: Status | None = None
         self.decisions: tuple[Entry, ...] = ()
         self.frames: list[Frame] = []

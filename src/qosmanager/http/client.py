@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import time
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -12,6 +11,8 @@ import msgspec
 
 from qosmanager.documents.problem import printable
 from qosmanager.http.answers import DecisionList, ErrorAnswer, Reading
+from qosmanager.network.answering import Answering
+from qosmanager.ports import Clock
 from qosmanager.views.decisions import Entry
 from qosmanager.views.status import Status
 
@@ -34,10 +35,11 @@ class BadUrlError(Exception):
 class AgentClient:
     """One agent. Each question is a connection of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock) -> None:
         parts = _parts(url)
         self.url = url.rstrip("/")
         self._host, self._port, self._below = parts
+        self._clock = clock
         self._secure = url.startswith("https://")
 
     def status(self) -> Status:
@@ -70,8 +72,11 @@ class AgentClient:
         connect = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         with contextlib.closing(connect(self._host, self._port, timeout=_TIMEOUT)) as connection:
             try:
-                connection.request("GET", self._below + path)
+                connection.connect()
+                answering = connection.sock = Answering(connection.sock, _PATIENCE, self._clock)
+                connection.request("GET", self._below + path, headers={"Connection": "close"})
                 answer = connection.getresponse()
+                answering.begin_body()
                 return answer.status, _body(answer)
             except (OSError, http.client.HTTPException) as error:
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -82,11 +87,10 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
     """Return what is answered. OSError where that has no end, or is cut before it."""
     parts: list[bytes] = []
     size = 0
-    until = time.monotonic() + _PATIENCE
     while part := answer.read1(1 << 16):
         parts.append(part)
         size += len(part)
-        if size > _LARGEST or time.monotonic() > until:
+        if size > _LARGEST:
             raise OSError("the answer does not end; is that a qosmanager?")
     if answer.length:
         raise OSError(f"the answer was cut {answer.length} bytes before its end")

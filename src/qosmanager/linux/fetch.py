@@ -6,20 +6,15 @@ Nothing is followed: no redirects, no proxies from the environment, no schemes b
 from __future__ import annotations
 
 import http.client
-import io
-import socket
 import ssl
 from functools import cache
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
+from qosmanager.network.answering import Answering
 from qosmanager.ports import Clock
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer  # in the standard library from 3.12 on
-
 SILENCE = 1.0  # seconds that a source may be silent
-PATIENCE = 2.0  # seconds that a whole answer may take
+PATIENCE = 2.0  # seconds that a whole answer may take, from the connection on
 LARGEST = 1 << 20  # bytes of an answer
 
 
@@ -28,14 +23,15 @@ def fetch(url: str, clock: Clock) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("only http and https are asked")
-    deadline = clock.monotonic() + PATIENCE
     connection = _connection(parts)
     try:
         connection.connect()
-        connection.sock = _Hurried(connection.sock, clock, deadline)
+        answering = connection.sock = Answering(connection.sock, PATIENCE, clock)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers={"Accept": "text/plain", "User-Agent": "qosmanager", "Connection": "close"})
-        return _body(connection.getresponse()).decode("utf-8", "replace")
+        response = connection.getresponse()
+        answering.begin_body()
+        return _body(response).decode("utf-8", "replace")
     finally:
         connection.close()
 
@@ -67,49 +63,3 @@ def _body(response: http.client.HTTPResponse) -> bytes:
             if size > LARGEST:
                 raise ValueError(f"the answer is longer than {LARGEST} bytes")
     return b"".join(parts)
-
-
-class _Hurried:
-    """What http.client needs of a connected socket, with reads that end at a deadline."""
-
-    def __init__(self, connected: socket.socket, clock: Clock, deadline: float) -> None:
-        self._socket = connected
-        self._clock = clock
-        self._deadline = deadline
-
-    def sendall(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self._socket, self._clock, self._deadline))
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class _Reader(io.RawIOBase):
-    """Reads of a socket that end at a deadline all together: one byte now and then does not prolong it."""
-
-    def __init__(self, connected: socket.socket, clock: Clock, deadline: float) -> None:
-        self._socket = connected
-        self._file = connected.makefile("rb", buffering=0)  # keeps the socket open until it is closed itself
-        self._clock = clock
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Buffer) -> int | None:
-        left = self._deadline - self._clock.monotonic()
-        if left > 0:
-            self._socket.settimeout(min(SILENCE, left))
-            try:
-                return self._file.readinto(buffer)
-            except TimeoutError:
-                if left >= SILENCE:
-                    raise
-        raise TimeoutError(f"the answer takes longer than {PATIENCE:.0f} s")
-
-    def close(self) -> None:
-        super().close()
-        self._file.close()

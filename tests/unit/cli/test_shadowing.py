@@ -15,6 +15,7 @@ from qosmanager.documents.problem import DocumentError
 from qosmanager.http.board import Board
 from qosmanager.http.client import AgentClient
 from qosmanager.http.server import Listen, Server
+from qosmanager.linux.clock import LinuxClock
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.state import State
 from qosmanager.views.beside import Beside
@@ -101,7 +102,7 @@ def test_the_status_tells_of_both(shadowed):
     board.publish(record(1), Settings())
     board.show(lambda: shown(shadowed))
     with Server(board, Listen("127.0.0.1", 0)) as server:
-        status = AgentClient(server.url).status()
+        status = AgentClient(server.url, LinuxClock()).status()
     assert status.shadow is not None
     assert status.shadow.config == "other.yaml"
     assert status.recording is not None

@@ -13,10 +13,11 @@ from loopback_api.objects import pod
 from loopback_api.server import LoopbackApi
 from qosmanager.kubernetes.access import Access, Inline, Server, from_kubeconfig
 from qosmanager.kubernetes.api import ApiUnreachable, WatchRefused
-from qosmanager.kubernetes.connection import LARGEST_HEAD, Connection, Question
+from qosmanager.kubernetes.connection import Connection, Question
 from qosmanager.kubernetes.credentials import Trust
 from qosmanager.kubernetes.http_api import HttpApi
 from qosmanager.linux.clock import LinuxClock
+from qosmanager.network.answering import LARGEST_HEAD
 
 PODS = "/api/v1/pods"
 WATCH = {"watch": "true", "resourceVersion": "0", "allowWatchBookmarks": "true"}

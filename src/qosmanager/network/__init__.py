@@ -1,0 +1,1 @@
+"""How answers of servers are read, whoever asks."""
