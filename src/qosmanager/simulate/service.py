@@ -42,7 +42,7 @@ class ServicePod(SimulatedPod):
     def begin(self, now: float, wall: float, uid: str, age: float) -> None:
         super().begin(now, wall, uid, age)
         draw = Random(f"{self.curve.seed}/requests").gauss  # noqa: S311 - arrivals of a simulation are no secret
-        self._chance = cycle([draw(0.0, 1.0) for _ in range(_CHANCES)]).__next__
+        self._chance = cycle(draw(0.0, 1.0) for _ in range(_CHANCES)).__next__  # drawn as they are wanted: most runs are short
 
     def end(self, now: float) -> None:
         super().end(now)
