@@ -268,8 +268,7 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
         return stay, draft
     if bound is None and known.fell is None:
         return Aim(None, _unlimited("no LS pod has suffered", limit)), draft
-    slack = wellbeing.slack * 0.5**known.relapses * (0.5 if state.oscillating else 1.0)
-    step = facts.settings.cpu_suppress.relax_step * facts.cpus * facts.dt * slack
+    step = facts.settings.cpu_suppress.relax_step * facts.cpus * facts.dt * wellbeing.slack * 0.5**known.relapses
     if state.last_move < 0:
         step = min(step, DEAD_BAND * facts.cpus)
     top, words = _top(facts, draft, bound)

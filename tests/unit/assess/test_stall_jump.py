@@ -45,6 +45,13 @@ def test_several_looks_that_are_each_a_little_unusual_are_a_jump_together():
     assert habit.beyond == 0, "a jump ends what was added up"
 
 
+def test_the_usual_distance_follows_like_the_level():
+    # 0.3 above the level, of which 1 - exp(-1) are taken over in 3 s: also of the distance, which was 0.1.
+    habit = Habit(RISE, 0.2, 0.1, 60.0).after(0.5, 3.0)
+    assert habit.level == pytest.approx(0.2 + 0.3 * 0.632121, abs=1e-6)
+    assert habit.spread == pytest.approx(0.1 + 0.2 * 0.632121, abs=1e-6)
+
+
 def test_what_is_usual_takes_back_what_was_added_up():
     habit = Habit(RISE, 0.2, 0.05, 1e6).after(0.36, 1e-9)
     assert habit.beyond == pytest.approx(0.06)

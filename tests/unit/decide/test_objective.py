@@ -295,3 +295,122 @@ def test_suffering_from_before_a_gap_has_not_lasted():
 def test_waiting_counts_as_demand_by_how_near_the_latency_is_to_its_objective(p99, wanted):
     waits = snapshot(ls(usage=2.0, wait=0.6, p99=p99, slo=0.1), be(usage=8.0), cpu_usage=10.0)
     assert remembered(waits, None, SLO).objective.wanted == pytest.approx(wanted)
+
+
+# -- what a fall leaves behind, and what is said of it -------------------------------------------------------------------------------------
+
+
+def suffers(limit, **learned):
+    return state(limit, suffering_since=NOW - 60, **learned)
+
+
+def test_a_fall_is_remembered_with_what_it_was_for_and_what_was_too_much():
+    after = remembered(hurt(), suffers(10.0), SLO)
+    assert (after.objective.severity, after.objective.ceiling, after.objective.fell, after.last_move) == (1.0, 8.0, NOW, -1)
+    # The first of several falls says how bad it was without them.
+    assert remembered(hurt(), suffers(10.0, severity=0.5), SLO).objective.severity == 0.5
+
+
+def test_behind_the_shield_only_what_comes_back_with_batch_is_its_doing():
+    assert remembered(shielded(hurt()), suffers(None), SLO).objective.ceiling is None
+    again = remembered(shielded(hurt()), replace(suffers(None), last_move=1), SLO)
+    assert (again.objective.relapses, again.objective.ceiling) == (1.0, 8.0)
+
+
+def test_a_fall_goes_at_least_to_what_demand_and_its_margin_leave():
+    # 0.9 x 8 would be 7.2; 16 - 6 - 4, a second of each eased.
+    assert limit(hurt(0.105), suffers(10.0, wanted=6.0, margin=4.0)) == pytest.approx(6.114, abs=0.001)
+
+
+def test_while_some_pod_is_not_measured_batch_uses_all_that_nobody_else_does():
+    # 12 - LS 2 - system 1, of which half is left.
+    reading = snapshot(ls(usage=2.0, wait=0.6, p99=0.2, slo=0.1), be(usage=4.0), be("blind"), cpu_usage=12.0)
+    assert limit(reading, replace(suffers(10.0), system_usage=1.0)) == pytest.approx(4.5)
+
+
+def test_a_fall_by_less_than_a_hundredth_is_none():
+    assert limit(hurt(), suffers(0.1005)) == 0.1005
+    assert limit(hurt(), suffers(0.105)) == 0.1
+
+
+@pytest.mark.parametrize(("moved", "ago", "relapses"), [(0, 100, 0.0), (1, 900, 0.0), (1, 899, 1.0)])
+def test_what_undoes_a_rise_within_fifteen_minutes_is_a_relapse(moved, ago, relapses):
+    assert remembered(hurt(), replace(suffers(10.0, fell=NOW - ago), last_move=moved), SLO).objective.relapses == pytest.approx(relapses)
+
+
+def test_behind_the_shield_a_fall_has_five_seconds_to_help():
+    def futile(ago):
+        before = suffers(4.0, fell=NOW - ago, severity=1.0)
+        return remembered(shielded(hurt()), before, SLO).objective.futile
+
+    assert (futile(4), futile(5)) == (0, 1)
+
+
+def test_what_is_half_again_as_bad_as_what_was_borne_is_borne_no_longer():
+    def falls(borne):
+        return limit(hurt(), suffers(10.0, borne_until=NOW + 60, borne=borne)) < 10.0
+
+    # The severity is 1.
+    assert (falls(0.66), falls(0.67)) == (True, False)
+
+
+def test_a_hundred_seconds_of_room_are_enough_after_one_relapse():
+    assert limit(calm(), fallen(roomy=NOW - 100, relapses=1.0)) > 6.0
+
+
+def said(reading, before):
+    plan = decided(reading, before, SLO)
+    return [action.reason for action in plan.actions] + [f"{each.rule}: {each.reason}" for each in plan.refusals]
+
+
+WHY = "shop/api has p99 200 ms, 100% above its SLO of 100 ms"
+
+
+@pytest.mark.parametrize(
+    ("reading", "before", "words"),
+    [
+        (
+            hurt(),
+            suffers(10.0),
+            f"{WHY}: min(limit 10, BE usage 8) x 0.50, at most 12.4 (node 16 - LS demand 2.6 - margin 0.9995), at least 0.1: falls to 4",
+        ),
+        (shielded(hurt()), suffers(None), f"{WHY}: BE usage 8 x 0.50, at least 0.1: falls to 4"),
+        (
+            calm(),
+            State(),
+            "node 16 - LS demand 2 - margin 4, at least 0.1; no limit was in force",
+        ),
+        (
+            calm(),
+            state(14.2),
+            "node 16 - LS demand 2 - margin 0.9995, at least 0.1: 13; falls at once from 14.2, there is no room for 14.2 beside LS demand",
+        ),
+        (
+            calm(),
+            state(11.0),
+            "no LS pod suffers, slack 50%, 0 relapses; at most 13 (node 16 - LS demand 2 - margin 0.9995); from 11 one step to 11.8",
+        ),
+        (
+            shielded(calm()),
+            state(5.0),
+            "no LS pod has suffered, and the kernel puts BE behind all others: no limit instead of 5 cores",
+        ),
+        (
+            shielded(calm()),
+            replace(state(15.9, fell=NOW - 3000), last_move=1),
+            "no LS pod suffers any more, and the kernel puts BE behind all others: no limit instead of 15.9 cores",
+        ),
+        (
+            snapshot(*calm().pods, *(be(f"b{number}") for number in range(4)), cpu_usage=10.0),
+            state(5.0),
+            "not-measured: BE is not raised while the CPU usage of some pod is unknown: batch/b0, batch/b1, batch/b2",
+        ),
+        (
+            snapshot(*calm().pods, failing_node_qos_resource(), cpu_usage=10.0),
+            state(5.0),
+            "plugin-failed: a plugin failed in this cycle: nothing is relaxed",
+        ),
+    ],
+)
+def test_it_says_why_in_numbers(reading, before, words):
+    assert said(reading, before) == [words]
