@@ -32,6 +32,11 @@ def test_its_own_limit_may_be_reached_first():
     assert leak.seconds == pytest.approx(10 * 60)
 
 
+def test_where_both_end_at_once_it_is_its_own_limit():
+    (leak,) = found(leaking(growth=10 * MB, rss=4000 * MB, limit=10_000 * MB), available=6000 * MB)
+    assert leak.own_limit
+
+
 def test_several_leaks_share_what_the_node_has():
     first, second = found(leaking("a", growth=10 * MB), leaking("b", growth=20 * MB, rss=1900 * MB, limit=2000 * MB))
     assert (first.pod, first.seconds) == ("batch/b", pytest.approx(5 * 60))

@@ -22,6 +22,12 @@ def test_a_habit_begins_with_the_first_look_and_its_first_looks_count_alike():
     assert habit.spread == pytest.approx(0.2)
 
 
+def test_from_the_third_second_on_newer_looks_count_for_more():
+    # A second of three counts 1 - exp(-1/3) then, and not a third.
+    assert Habit(RISE, 0.0, 0.0, 2.0).after(1.0, 1.0).level == pytest.approx(0.283469, abs=1e-6)
+    assert Habit(RISE, 0.0, 0.0, 1.0).after(1.0, 1.0).level == 0.5
+
+
 def test_a_quiet_group_jumps_above_a_tenth():
     quiet = Habit(RISE, 0.0, 0.0, 10.0)
     assert not stall_jumps(quiet, 0.1)

@@ -24,6 +24,16 @@ def test_two_days_foretell_a_third():
     assert known.expected(5 * QUARTERS + NINE + 1) is None, "another quarter of the day"
 
 
+def test_each_quarter_of_the_day_is_its_own():
+    known = Profile()
+    for day in range(2):
+        for away, cores in ((-1, 1.0), (0, 3.0), (1, 5.0)):
+            known = known.after(day * QUARTERS + NINE + away, cores)
+    assert [known.expected(NINE + away) for away in (-2, -1, 0, 1, 2)] == [None, 1.0, 3.0, 5.0, None]
+    assert known.seen == QUARTERS + NINE + 1
+    assert known.is_whole
+
+
 def test_newer_days_count_for_more():
     # Three days count alike; from the fourth on the newest moves the level by 0.3.
     assert days(Profile(), 2.0, 2.0, 2.0, 3.0).expected(NINE) == pytest.approx(2.3)
