@@ -65,4 +65,6 @@ def _status(record: CycleRecord) -> str:
     state, paused = record.state, "paused, " if record.snapshot.paused else ""
     held = state.be_cpus or (f"{short(state.be_limit)} cores" if state.be_limit is not None else "no limit")
     held += " (only observed)" if state.be_observed else ""
-    return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {len(record.snapshot.pods)} pods"
+    pods = len(record.snapshot.pods)
+    counted = f"{pods} pod{'' if pods == 1 else 's'}"
+    return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {counted}"

@@ -1,4 +1,4 @@
-"""The simulated runs of `qosmanager whatif`, each in a process of its own. No other command needs them.
+"""The simulated runs of `qosmanager whatif`, side by side in processes of their own. No other command needs them.
 
 In: what each run is to do. Out: what each came to, in the same order; how many run at one time changes nothing in it.
 """
@@ -85,52 +85,62 @@ def _track(title: str | None) -> Track | None:
 
 
 class _Processes:
-    """A process for each run, some of them at one time. Each tells by a pipe how far it is, and at last what came of it."""
+    """Some processes that do one run after the other. Each tells by its pipe how far it is, and at last what came of the run."""
 
     def __init__(self, works: Sequence[Work], jobs: int, moved: Moved) -> None:
         self._works = works
-        self._jobs = jobs
+        self._jobs = min(jobs, len(works))
         self._moved = moved
-        self._running: dict[Connection, tuple[int, SpawnProcess]] = {}
+        self._waiting = deque(range(len(works)))
+        self._processes: dict[Connection, SpawnProcess] = {}
+        self._at_work: dict[Connection, int] = {}
+        self._done: dict[int, Done] = {}
 
     def results(self) -> list[Done]:
-        waiting = deque(range(len(self._works)))
-        done: dict[int, Done] = {}
         try:
-            while len(done) < len(self._works):
-                while waiting and len(self._running) < self._jobs:
-                    self._start(waiting.popleft())
-                for pipe in wait(list(self._running)):
+            for _ in range(self._jobs):
+                self._give(self._started())
+            while self._at_work:
+                for pipe in wait(list(self._at_work)):
                     if isinstance(pipe, Connection):
-                        self._hear(pipe, done)
+                        self._hear(pipe)
         finally:
-            for _, process in self._running.values():
+            for pipe, process in self._processes.items():
                 process.kill()
                 process.join()
-        return [done[number] for number in range(len(self._works))]
+                pipe.close()
+        return [self._done[number] for number in range(len(self._works))]
 
-    def _start(self, number: int) -> None:
-        reader, writer = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_child, args=(writer, self._works[number]), daemon=True)
+    def _started(self) -> Connection:
+        pipe, its_end = _SPAWN.Pipe()
+        process = _SPAWN.Process(target=_child, args=(its_end,), daemon=True)
         with _interrupt_for_parent():
             process.start()
-            self._running[reader] = number, process
-        writer.close()  # the child has the only other end: when it ends, the pipe does
+            self._processes[pipe] = process
+        its_end.close()  # the child has the only one: when it ends, the pipe does
+        return pipe
 
-    def _hear(self, pipe: Connection, done: dict[int, Done]) -> None:
-        number, process = self._running[pipe]
+    def _give(self, pipe: Connection) -> None:
+        """Give a process the next run that waits, if there is one."""
+        if self._waiting:
+            self._at_work[pipe] = self._waiting.popleft()
+            with suppress(ConnectionError):  # it is gone; that is heard next
+                pipe.send(self._works[self._at_work[pipe]])
+
+    def _hear(self, pipe: Connection) -> None:
+        number = self._at_work[pipe]
         try:
             told = pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
+            process = self._processes[pipe]
             process.join()
             raise CannotRunError(f"{self._named(number)} {_ending(process.exitcode)}", code=1) from None
         if isinstance(told, float):
             self._moved(told)
         elif isinstance(told, Done):
-            done[number] = told
-            process.join()
-            pipe.close()
-            del self._running[pipe]
+            self._done[number] = told
+            del self._at_work[pipe]
+            self._give(pipe)
         else:
             raise CannotRunError(f"{self._named(number)} failed: {told}; with --jobs 1 it says where", code=1)
 
@@ -156,11 +166,17 @@ def _interrupt_for_parent() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _child(pipe: Connection, work: Work) -> None:
-    with suppress(BrokenPipeError):  # nobody waits for it any more, so it ends
-        try:
-            pipe.send(_do(work, pipe.send))
-        except BrokenPipeError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told where somebody reads it
-            pipe.send(f"{type(error).__name__}: {error}")
+def _child(pipe: Connection) -> None:
+    with suppress(EOFError, ConnectionError):  # nobody waits for it any more, so it ends
+        while True:
+            pipe.send(_answer(pipe.recv(), pipe.send))
+
+
+def _answer(work: Work, moved: Moved) -> Done | str:
+    """Do a run; what it failed with is told where somebody reads it."""
+    try:
+        return _do(work, moved)
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above, whatever it is
+        return f"{type(error).__name__}: {error}"
