@@ -1,21 +1,18 @@
-"""BE made smaller in memory and I/O before anybody is evicted (specification, section 5.1): how far, step by step, and when it ends.
+"""BE made smaller in memory before anybody is evicted (specification, section 5.1): how far, step by step, and when it ends.
 
-In: the cycle's facts. Out: BE's memory.high (bytes) and its I/O limit (bytes/s) to be held, None for no bound; and whether giving
-memory back still helps, so that MemoryEvict waits. Nothing is moved on readings that are not there.
+In: the cycle's facts. Out: BE's memory.high (bytes) to be held, None for no bound; and whether giving memory back still helps, so that
+MemoryEvict waits. Nothing is moved on readings that are not there. Its I/O is in io_relief.py.
 """
 
 from __future__ import annotations
 
-import math
-
 from msgspec.structs import replace
 
-from qosmanager.assess.pressure import io_pressure
 from qosmanager.config.settings import Switch
 from qosmanager.decide.facts import Facts
 from qosmanager.model.census import is_above
 from qosmanager.model.qos import Level, MatrixAction, Mode, Plugin
-from qosmanager.model.state import IoHold, Squeeze, State
+from qosmanager.model.state import Squeeze, State
 
 _MIB = 1 << 20
 _PAGE = 4096
@@ -29,13 +26,6 @@ _CALM_AFTER = 10.0  # seconds of calm before the first step back
 _RELEASED_AFTER = 60.0  # seconds of calm
 _GAIN = 0.005  # of the node's memory: less is no sign that giving back helps
 _PATIENCE = 5.0  # seconds without a gain after which it no longer helps
-
-_IO_STEP_EVERY = 20.0  # seconds: the services' stalls are read every 10 s, and take as long to show what a step did
-_IO_RISE_EVERY = 10.0
-_IO_FALL, _IO_RISE = 0.5, 1.25
-_IO_LEAST = _MIB  # bytes/s
-_IO_SIGN = 10.0  # percent: a service that waits less for I/O is not late because of it
-_LATE, _NEARLY_LATE = 1.0, 0.8  # of the SLO
 
 
 def memory_hold(facts: Facts) -> Squeeze | None:
@@ -107,61 +97,6 @@ def why_to_wait(facts: Facts, state: State) -> str | None:
     if floor is None or holds is None or holds <= floor:
         return None
     return f"BE gives back memory (memory.high {held.high / _MIB:.0f} MiB), which last made more available {now - held.gained:.0f} s ago"
-
-
-def io_hold(facts: Facts) -> IoHold | None:
-    """Return BE's I/O limit in force after this cycle."""
-    held, now = facts.before.be_io, facts.now
-    if not is_on(facts, facts.settings.isolation.io):
-        return None
-    moves = _io_of_be(facts)
-    if now is None or moves is None or all(factor.points is None for factor in facts.assessment.io.factors):
-        return held
-    score, level = _io_score_of_services(facts), facts.settings.io_pressure.level
-    if level(score) >= Level.HIGH or _is_late(facts, _LATE):
-        if held is None:
-            limit = max(_IO_LEAST, int(moves * _IO_FALL))
-            return IoHold(limit=limit, own=int(moves), moved=now) if moves > _IO_LEAST else None
-        if now - held.moved < _IO_STEP_EVERY:
-            return held
-        return replace(held, limit=max(_IO_LEAST, int(min(held.limit, max(moves, _IO_LEAST)) * _IO_FALL)), moved=now)
-    eased = level(score + facts.settings.hysteresis.margin) < Level.HIGH and not _is_late(facts, _NEARLY_LATE)
-    if held is None or not eased or now - held.moved < _IO_RISE_EVERY:
-        return held
-    limit = math.ceil(held.limit * _IO_RISE)
-    return None if limit >= 2 * held.own else replace(held, limit=limit, moved=now)
-
-
-def _io_score_of_services(facts: Facts) -> float:
-    """Return the I/O score with the longest stall among the LS pods in the place of the node's, which BE's own waiting is part of, above
-    all while a limit of ours makes it wait. The node's own where some LS pod's stall is not measured (`missing` says why)."""
-    stalls = [pod.observed.io_psi_some for pod in facts.census.ls]
-    measured = [stall for stall in stalls if stall is not None]
-    if len(measured) < len(stalls):
-        return facts.assessment.io.score
-    return io_pressure(replace(facts.snapshot.node, io_psi_some=max(measured, default=0.0)), facts.settings.io_pressure).score
-
-
-def _is_late(facts: Facts, share: float) -> bool:
-    """Tell whether some LS pod's p99 is above a share of its SLO while it waits for I/O itself, more than for CPU."""
-    return any(
-        pod.latency.p99 is not None
-        and pod.latency.slo is not None
-        and is_above(pod.latency.p99, share * pod.latency.slo)
-        and (pod.observed.io_psi_some or 0.0) >= max(_IO_SIGN, pod.observed.cpu_psi_some or 0.0)
-        for pod in facts.census.ls
-    )
-
-
-def _io_of_be(facts: Facts) -> float | None:
-    """Return what BE reads or writes, whichever is more, in bytes/s; None where some BE pod is not measured."""
-    totals = []
-    for name in ("io_read", "io_write"):
-        rates = [getattr(pod.observed, name) for pod in facts.census.be]
-        if None in rates:
-            return None
-        totals.append(float(sum(rates)))
-    return max(totals)
 
 
 def is_on(facts: Facts, switch: Switch) -> bool:

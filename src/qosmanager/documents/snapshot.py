@@ -21,7 +21,7 @@ from qosmanager.documents.tree import Node as Tree
 from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import Plugin
 from qosmanager.model.snapshot import CpuId, Node, Pod, PodCpu, PodLatency, PodMemory, PodObserved, Snapshot
-from qosmanager.model.state import Bucket, Burst, IoHold, Moment, Pending, Squeeze, State, Watch
+from qosmanager.model.state import Bucket, Burst, IoHold, IoLesson, Moment, Pending, Squeeze, State, Watch
 
 NOT_GIVEN = "not in the document"
 
@@ -72,7 +72,8 @@ _RULES: Rules = {
     Pending: {"since": _TIME, "cpu": _CORES, "memory": _BYTES},
     Watch: {"since": _TIME},
     Squeeze: {**dict.fromkeys(("high", "available"), _BYTES), **dict.fromkeys(("moved", "gained", "calm_since"), _TIME)},
-    IoHold: {**dict.fromkeys(("limit", "own"), _BYTES), "moved": _TIME},
+    IoHold: {**dict.fromkeys(("limit", "own"), _BYTES), "moved": _TIME, "severity": _AMOUNT},
+    IoLesson: {"futile": _AMOUNT, "borne_until": _TIME, "borne": _AMOUNT},
 }
 
 # A claim that is absent was not made, and an identity that is absent is not there: neither is a reading that failed.

@@ -77,11 +77,22 @@ class Squeeze(Struct, frozen=True, kw_only=True):
 
 
 class IoHold(Struct, frozen=True, kw_only=True):
-    """BE's I/O limit in force, in bytes/s of each device and direction. `own`: what BE moved when it began."""
+    """BE's I/O limit in force, in bytes/s of each device and direction. `own`: what BE moved when it began. `severity`: how much services
+    suffered when it began to fall (1: as much as is too much); None: it rises."""
 
     limit: int
     own: int
     moved: float
+    severity: float | None = None
+
+
+class IoLesson(Struct, frozen=True, kw_only=True):
+    """What limits of BE's I/O have taught. `futile`: those after which nothing was better; until `borne_until` none begins for a severity
+    that is not clearly above `borne`."""
+
+    futile: int = 0
+    borne_until: float | None = None
+    borne: float = 0.0
 
 
 class Objective(Struct, frozen=True, kw_only=True):
@@ -139,3 +150,4 @@ class State(Struct, frozen=True, kw_only=True):
     objective: Objective = Objective()
     be_memory: Squeeze | None = None
     be_io: IoHold | None = None
+    io_lesson: IoLesson = IoLesson()

@@ -10,7 +10,7 @@ from qosmanager.config.settings import CpuIsolation, IsolationSettings, NodeQosR
 from qosmanager.model.actions import Evict
 from qosmanager.model.qos import Mode
 from qosmanager.model.snapshot import PodObserved
-from qosmanager.model.state import IoHold, Squeeze, State
+from qosmanager.model.state import IoHold, IoLesson, Squeeze, State
 
 MIB = 1 << 20
 MEMORY = Settings(isolation=IsolationSettings(memory=Switch.AUTO))
@@ -256,3 +256,67 @@ def test_be_is_limited_below_level_high_for_a_service_that_is_late_and_waits_for
 @pytest.mark.parametrize(("p99", "expected"), [(0.021, 32 * MIB), (0.017, 64 * MIB), (0.016, 80 * MIB)])
 def test_the_limit_stays_while_a_service_is_nearly_late(p99, expected):
     assert limit(late(p99, 30.0), limited()) == expected
+
+
+def test_what_is_not_measured_of_some_be_pods_does_not_hide_the_others_and_is_said():
+    some = disks(stall=80.0)
+    some = replace(some, pods=(*some.pods, be("b")))
+    assert limit(some) == 50 * MIB
+    (refusal,) = (each for each in decided(some, settings=IO).refusals if each.rule == "io-not-measured")
+    assert refusal.reason == "BE's I/O limit goes by what is measured: not of 1 BE pods"
+
+
+def cut(amount, severity, moved=NOW - 20, futile=0):
+    """BE moved 100 MiB/s when a service began to suffer so much."""
+    hold = IoHold(limit=amount, own=100 * MIB, moved=moved, severity=severity)
+    return State(be_io=hold, io_lesson=IoLesson(futile=futile))
+
+
+def test_the_severity_is_kept_from_the_beginning():
+    assert remembered(late(0.03, 30.0), None, IO).be_io == IoHold(limit=50 * MIB, own=100 * MIB, moved=NOW, severity=pytest.approx(1.5))
+
+
+@pytest.mark.parametrize(
+    ("state", "futile", "seconds"),
+    [(cut(100 * MIB // 8, 1.5), 1, 300), (cut(100 * MIB // 8, 1.5, futile=1), 2, 600), (cut(100 * MIB // 8, 1.5, futile=9), 10, 3600)],
+)
+def test_a_service_as_late_with_be_at_an_eighth_is_late_by_somebody_else(state, futile, seconds):
+    found = remembered(late(0.028, 30.0), state, IO)  # 1.4 times its SLO: more than 0.9 x 1.5
+    assert found.be_io is None
+    assert found.io_lesson == IoLesson(futile=futile, borne_until=NOW + seconds, borne=pytest.approx(1.4))
+
+
+@pytest.mark.parametrize(
+    ("state", "p99", "expected"),
+    [
+        (cut(100 * MIB // 8, 1.5, moved=NOW - 19), 0.028, 100 * MIB // 8),  # it has not shown yet
+        (cut(100 * MIB // 4, 1.5), 0.028, 100 * MIB // 8),  # not down to an eighth yet
+        (cut(100 * MIB // 8, 1.5), 0.0268, 100 * MIB // 16),  # 1.34: better
+        (cut(100 * MIB // 8, None), 0.028, 100 * MIB // 16),  # it was rising: this fall is the first
+    ],
+)
+def test_until_that_is_known_it_falls(state, p99, expected):
+    found = remembered(late(p99, 30.0), state, IO)
+    assert (found.be_io.limit, found.io_lesson) == (expected, IoLesson())
+
+
+@pytest.mark.parametrize(
+    ("until", "p99", "expected"),
+    [(NOW + 1, 0.028, None), (NOW, 0.028, 50 * MIB), (NOW + 1, 0.042, None), (NOW + 1, 0.0421, 50 * MIB)],
+)
+def test_what_was_no_fault_of_be_is_borne_for_a_while_unless_it_is_half_as_bad_again(until, p99, expected):
+    state = State(io_lesson=IoLesson(futile=1, borne_until=until, borne=1.4))
+    assert limit(late(p99, 30.0), state) == expected
+
+
+def test_it_is_said_that_it_is_borne():
+    state = State(io_lesson=IoLesson(futile=1, borne_until=NOW + 120, borne=1.4))
+    (refusal,) = (each for each in decided(late(0.028, 30.0), state, IO).refusals if each.rule == "io-of-others")
+    assert refusal.reason == (
+        "services wait for I/O as long with BE cut to an eighth: it is not limited for that for 120 s more, unless it gets worse"
+    )
+
+
+def test_a_limit_that_could_end_forgives_one_of_no_use():
+    found = remembered(disks(stall=50.0), cut(160 * MIB, None, futile=2), IO)
+    assert (found.be_io, found.io_lesson.futile) == (None, 1)

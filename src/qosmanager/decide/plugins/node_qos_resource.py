@@ -1,6 +1,6 @@
 """NodeQOSResource: what the node has, and what of it is BE's (specification, sections 5.1 and 13).
 
-What it keeps in the kernel is in standing.py; what of that moves with the pressure, BE's memory and I/O, in relief.py.
+What it keeps in the kernel is in standing.py; what of that moves with the pressure, BE's memory and I/O, in relief.py and io_relief.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from qosmanager.config.settings import Switch
 from qosmanager.decide.facts import Draft, Facts
-from qosmanager.decide.relief import io_hold, memory_hold
+from qosmanager.decide.io_relief import io_relief
+from qosmanager.decide.relief import memory_hold
 from qosmanager.model.qos import QoS
 
 
@@ -32,7 +33,8 @@ def _relieved(facts: Facts, draft: Draft) -> Draft:
     isolation, before = facts.settings.isolation, facts.before
     if Switch.AUTO not in (isolation.memory, isolation.io) and (before.be_memory, before.be_io) == (None, None):
         return draft
-    memory, io = memory_hold(facts), io_hold(facts)
+    memory = memory_hold(facts)
+    draft = io_relief(facts, draft.remember(be_memory=memory))
+    io = draft.state.be_io
     high, limit = None if memory is None else memory.high, None if io is None else io.limit
-    draft = draft.remember(be_memory=memory, be_io=io)
     return replace(draft, standing=replace(draft.standing, be_memory_high=high, be_io_limit=limit))
