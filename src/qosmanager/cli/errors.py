@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from qosmanager.documents.problem import DocumentError
+from qosmanager.linux.boot import PartialProcError
 
 USAGE = 2
 INTERRUPTED = 130  # as a shell says it
@@ -42,6 +43,9 @@ class Commands(click.Group):
         except CannotRunError as error:
             click.echo(f"qosmanager: {error}", err=True)
             ctx.exit(error.code)
+        except PartialProcError as error:
+            click.echo(f"qosmanager: {error}", err=True)
+            ctx.exit(USAGE)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except OSError as error:

@@ -6,11 +6,20 @@ import time
 from pathlib import Path
 
 
+class PartialProcError(Exception):
+    """/proc does not show what is no process: what is not there, and what is needed."""
+
+
 class LinuxBoot:
-    """The kernel's boot id, and CLOCK_BOOTTIME, which counts sleep too and never jumps."""
+    """The kernel's boot id, and CLOCK_BOOTTIME, which counts sleep too and never jumps. Raises PartialProcError."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        self._id = (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        path = proc / "sys/kernel/random/boot_id"
+        try:
+            self._id = path.read_text(encoding="ascii").strip()
+        except OSError as error:
+            needed = f"{proc} has to be mounted whole (without subset=pid; in a unit without ProcSubset=pid)"
+            raise PartialProcError(f"{path}: {error.strerror}; {needed}") from None
 
     @property
     def id(self) -> str:
