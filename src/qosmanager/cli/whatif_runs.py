@@ -73,7 +73,9 @@ def _do(work: Work, moved: Moved) -> Done:
             moved(seconds)
             seconds = 0.0
 
-    return Done(simulate(work.observed, work.run, work.seed, watch), track)
+    totals = simulate(work.observed, work.run, work.seed, watch)
+    moved(seconds)
+    return Done(totals, track)
 
 
 def _track(title: str | None) -> Track | None:
