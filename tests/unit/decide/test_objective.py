@@ -1,11 +1,14 @@
 """Strategy slo: down by what somebody suffers, up by the slack, room for demand, none where the kernel shields, one probing fall."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
 from builders import NOW, be, decided, failing_node_qos_resource, ls, of_kind, remembered, rules, run, snapshot
-from qosmanager.config.settings import CpuSuppressSettings, Policy, Settings, Strategy
+from qosmanager.config.settings import CpuSuppressSettings, ForecastSettings, Policy, Settings, Strategy
 from qosmanager.model.actions import Evict, RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetCpuLimit
+from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import Mode
 from qosmanager.model.state import Objective, State
 
@@ -291,7 +294,7 @@ def test_suffering_from_before_a_gap_has_not_lasted():
 
 
 # 2 cores in use and 0.6 waited for: all of that counts from 80 percent of the SLO on, half of it at 40, and where no latency is known.
-@pytest.mark.parametrize(("p99", "wanted"), [(0.08, 2.6), (0.04, 2.3), (None, 2.6)])
+@pytest.mark.parametrize(("p99", "wanted"), [(0.16, 2.6), (0.08, 2.6), (0.04, 2.3), (None, 2.6)])
 def test_waiting_counts_as_demand_by_how_near_the_latency_is_to_its_objective(p99, wanted):
     waits = snapshot(ls(usage=2.0, wait=0.6, p99=p99, slo=0.1), be(usage=8.0), cpu_usage=10.0)
     assert remembered(waits, None, SLO).objective.wanted == pytest.approx(wanted)
@@ -358,6 +361,59 @@ def test_a_hundred_seconds_of_room_are_enough_after_one_relapse():
     assert limit(calm(), fallen(roomy=NOW - 100, relapses=1.0)) > 6.0
 
 
+def test_half_of_a_margin_is_forgotten_in_fifteen_minutes_down_to_a_fiftieth_of_the_cpus():
+    assert remembered(calm(), state(6.0), SLO).objective.margin == pytest.approx(0.32 + 0.68 * 0.5 ** (1 / 900), abs=1e-9)
+
+
+@pytest.mark.parametrize(("relapses", "wanted"), [(0.0, 2 + 4 * math.exp(-1 / 30)), (2.0, 2 + 4 * math.exp(-1 / 120))])
+def test_demand_that_falls_is_believed_in_half_a_minute_and_later_after_relapses(relapses, wanted):
+    assert remembered(calm(), state(6.0, wanted=6.0, relapses=relapses), SLO).objective.wanted == pytest.approx(wanted, abs=1e-9)
+
+
+def test_without_a_time_nothing_that_was_learned_is_forgotten():
+    after = remembered(replace(calm(), time=None), state(6.0, wanted=6.0), SLO).objective
+    assert (after.wanted, after.margin) == (6.0, 1.0)
+
+
+@pytest.mark.parametrize(("relapses", "after"), [(1.0, 0.5 ** (1 / 900)), (0.01, 0.0)])
+def test_half_of_the_relapses_are_forgiven_in_fifteen_minutes(relapses, after):
+    assert remembered(calm(), state(6.0, relapses=relapses), SLO).objective.relapses == pytest.approx(after, abs=1e-9)
+
+
+def test_room_is_what_remembered_demand_and_the_margin_leave():
+    assert limit(calm(), state(None, wanted=6.0)) == pytest.approx(16 - 2 - 4 * math.exp(-1 / 30) - 1, abs=0.001)
+    assert limit(wants(0.5), State()) == 11.5, "half a core is half a core"
+
+
+def test_room_is_less_by_what_is_foretold():
+    foretold = replace(calm(), forecasts=(Forecast("shop/api", ("shop/api",), cores=5.0),))
+    enforced = replace(SLO, forecast=ForecastSettings(mode=Mode.ENFORCE))
+    assert limit(foretold, State(), enforced) == 16 - 5 - 4
+
+
+def test_a_small_limit_fits_where_there_is_room_for_it():
+    assert limit(wants(15.2), state(0.5, wanted=15.2)) == 0.5
+    assert limit(wants(15.95), state(0.1005, wanted=15.95)) == 0.1005
+    assert limit(wants(15.95), state(0.105, wanted=15.95)) == 0.1
+
+
+def test_a_limit_that_fits_is_not_remembered_as_one_that_did_not():
+    assert remembered(calm(), state(6.0), SLO).objective.unsure is None
+    assert remembered(wants(7.0), state(9.0, unsure=10.0), SLO).objective.unsure is None
+
+
+def test_behind_the_shield_a_limit_rises_to_none_and_then_nothing_is_too_much_any_more():
+    rising = replace(state(5.0, fell=NOW - 3000, ceiling=18.0), last_move=1)
+    assert limit(shielded(calm()), rising) == pytest.approx(5.8)
+    after = remembered(shielded(calm()), replace(rising, be_limit=15.9), SLO)
+    assert (after.be_limit, after.objective.ceiling, after.last_move) == (None, None, 1)
+
+
+def test_a_rise_of_less_than_a_hundredth_of_the_cpus_is_none():
+    assert limit(calm(), state(12.9)) == 12.9
+    assert (limit(calm(), state(12.8)), remembered(calm(), state(12.8), SLO).last_move) == (pytest.approx(13.0, abs=0.001), 1)
+
+
 def said(reading, before):
     plan = decided(reading, before, SLO)
     return [action.reason for action in plan.actions] + [f"{each.rule}: {each.reason}" for each in plan.refusals]
@@ -379,6 +435,11 @@ WHY = "shop/api has p99 200 ms, 100% above its SLO of 100 ms"
             calm(),
             State(),
             "node 16 - LS demand 2 - margin 4, at least 0.1; no limit was in force",
+        ),
+        (
+            calm(),
+            state(None, wanted=6.0),
+            "node 16 - LS demand 5.869 - margin 0.9995, at least 0.1; no limit was in force",
         ),
         (
             calm(),
