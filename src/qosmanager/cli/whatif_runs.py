@@ -100,8 +100,8 @@ class _Processes:
 
     def results(self) -> list[Done]:
         try:
-            for _ in range(self._jobs):
-                self._give(self._started())
+            for pipe in [self._started() for _ in range(self._jobs)]:
+                self._give(pipe)  # which waits until the process has begun: all others have, meanwhile
             while self._at_work:
                 for pipe in wait(list(self._at_work)):
                     if isinstance(pipe, Connection):
