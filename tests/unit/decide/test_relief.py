@@ -79,6 +79,48 @@ def test_be_gives_back_at_level_high_too():
     assert high(pressed) == 20 * GIB - 64 * MIB
 
 
+@pytest.mark.parametrize(("growth", "expected"), [(8.0, 20 * GIB - 64 * MIB), (6.0, None)])
+def test_level_high_begins_at_70(growth, expected):
+    # 27.7 + growth x 1.25 + 20, / 0.8: 72.1 and 68.9.
+    assert high(node(available=21 * GIB, ls_memory_growth=growth, pgscan_direct=5000.0, pgscan_kswapd=0.0)) == expected
+
+
+def test_near_level_high_there_is_no_calm():
+    # 68.9 and the margin of 3 are above 70.
+    pressed = node(available=21 * GIB, ls_memory_growth=6.0, pgscan_direct=5000.0, pgscan_kswapd=0.0)
+    assert remembered(pressed, held(calm_since=NOW - 30), MEMORY).be_memory == held().be_memory
+
+
+def squeeze(reading, state=None):
+    return remembered(reading, state, MEMORY).be_memory
+
+
+def test_what_is_remembered_of_a_step():
+    assert squeeze(node()) == Squeeze(high=20 * GIB - 64 * MIB, moved=NOW, available=14 * GIB, gained=NOW)
+    # 0.5 percent of the node more is a gain, less is none; calm is over.
+    gained, none = held(available=14 * GIB - GIB // 2, calm_since=NOW - 3), held(available=14 * GIB - GIB // 2 + 1, calm_since=NOW - 3)
+    assert squeeze(node(), gained) == Squeeze(high=20 * GIB - 64 * MIB, moved=NOW, available=14 * GIB, gained=NOW)
+    assert squeeze(node(), none) == Squeeze(high=20 * GIB - 64 * MIB, moved=NOW, available=14 * GIB - GIB // 2 + 1, gained=NOW - 1)
+    # No step yet.
+    assert squeeze(node(), held(moved=NOW - 0.5, calm_since=NOW - 3)) == held(moved=NOW - 0.5).be_memory
+
+
+def test_what_is_remembered_of_a_step_back():
+    calm = node(available=21 * GIB, holds=20 * GIB)
+    back = held(high=18 * GIB, calm_since=NOW - 10, moved=NOW - 1)
+    assert squeeze(calm, back) == replace(back.be_memory, high=20 * GIB, moved=NOW)
+    soon = held(high=18 * GIB, calm_since=NOW - 10, moved=NOW - 0.9)
+    assert squeeze(calm, soon) == soon.be_memory
+
+
+def test_without_swap_what_batch_holds_itself_is_all_kept():
+    # 10 GiB that are no page cache, whatever is said to be used of no swap.
+    assert high(node(holds=10 * GIB + MIB, swap_total=0, swap_used=0)) == 10 * GIB
+    assert high(node(holds=10 * GIB + MIB, swap_total=8 * GIB, swap_used=None)) == 10 * GIB
+    # 2 GiB of the swap are free: half of that.
+    assert high(node(holds=9 * GIB + MIB, swap_total=8 * GIB, swap_used=6 * GIB)) == 9 * GIB
+
+
 def test_off_by_default():
     assert high(node(available=GIB), wanted=Settings()) is None
 
