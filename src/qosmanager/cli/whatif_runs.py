@@ -103,9 +103,9 @@ class _Processes:
             for pipe in [self._started() for _ in range(self._jobs)]:
                 self._give(pipe)  # which waits until the process has begun: all others have, meanwhile
             while self._at_work:
-                for pipe in wait(list(self._at_work)):
-                    if isinstance(pipe, Connection):
-                        self._hear(pipe)
+                for end in wait(list(self._at_work)):
+                    if isinstance(end, Connection):
+                        self._hear(end)
         finally:
             for pipe, process in self._processes.items():
                 process.kill()
