@@ -362,3 +362,15 @@ def test_it_is_said_that_it_is_borne():
 def test_a_limit_that_could_end_forgives_one_of_no_use():
     found = remembered(disks(stall=50.0), cut(160 * MIB, None, futile=2), IO)
     assert (found.be_io, found.io_lesson.futile) == (None, 1)
+
+
+def test_in_half_an_hour_of_somebody_elses_disk_be_is_held_for_three_minutes():
+    state, held = State(), 0
+    for second in range(1800):
+        rate = 100 * MIB if state.be_io is None else min(100 * MIB, state.be_io.limit)
+        service, batch = late(0.03, 30.0).pods
+        batch = replace(batch, observed=PodObserved(io_read=rate, io_write=0))
+        state = remembered(replace(late(0.03, 30.0), pods=(service, batch), time=NOW + second), state, IO)
+        held += state.be_io is not None
+    assert held == 180  # from 0, 360 and 1020 s on: each time a minute, then 5, 10 and 20 minutes of peace
+    assert state.io_lesson.futile == 3
