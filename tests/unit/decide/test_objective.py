@@ -414,6 +414,39 @@ def test_a_rise_of_less_than_a_hundredth_of_the_cpus_is_none():
     assert (limit(calm(), state(12.8)), remembered(calm(), state(12.8), SLO).last_move) == (pytest.approx(13.0, abs=0.001), 1)
 
 
+def test_what_gets_better_forgives_one_fall_of_no_use_and_a_little_better_nothing():
+    def left(reading, futile=2):
+        after = remembered(reading, suffers(4.0, severity=1.0, futile=futile, fell=NOW - 60), SLO).objective
+        return after.severity, after.futile, after.suffering_since
+
+    assert left(calm()) == (None, 1, None)
+    assert left(calm(), futile=0) == (None, 0, None)
+    # Half above the SLO instead of twice.
+    assert left(hurt(0.15)) == (1.0, 2, NOW - 60)
+
+
+@pytest.mark.parametrize(("futile", "relapses", "seconds"), [(0, 0.0, 300), (1, 0.5, 600), (2, 1.0, 1200), (9, 3.0, 3600)])
+def test_a_fall_of_no_use_is_borne_for_twice_as_long_each_time_an_hour_at_most(futile, relapses, seconds):
+    before = suffers(4.0, severity=1.0, futile=futile, fell=NOW - 5, relapses=relapses, ceiling=8.0)
+    after = remembered(shielded(hurt()), before, SLO).objective
+    assert (after.severity, after.ceiling, after.futile) == (None, None, futile + 1)
+    assert (after.borne, after.borne_until) == (1.0, NOW + seconds)
+    assert after.relapses == pytest.approx(max(0.0, relapses * 0.5 ** (1 / 900) - 1))
+
+
+def test_what_was_too_much_comes_back_half_as_fast_after_a_relapse_and_is_no_bound_above_what_fits():
+    once = replace(state(6.3, ceiling=7.0, fell=NOW - 60, relapses=1.0), last_move=1)
+    assert limit(calm(), once) == pytest.approx(6.3 + 0.32 * 0.5 ** (0.5 ** (1 / 900)), abs=1e-6)
+    assert limit(calm(), replace(state(12.8, ceiling=20.0, fell=NOW - 60), last_move=1)) == pytest.approx(13.0, abs=0.001)
+
+
+def test_a_pod_that_is_slow_from_elsewhere_is_named():
+    plan = decided(hurt(wait=0.0), state(10.0, suffering_since=NOW - 60), SLO)
+    (refusal,) = [each for each in plan.refusals if each.rule == "slow-elsewhere"]
+    assert refusal.pod == "shop/api"
+    assert refusal.reason.startswith(WHY)
+
+
 def said(reading, before):
     plan = decided(reading, before, SLO)
     return [action.reason for action in plan.actions] + [f"{each.rule}: {each.reason}" for each in plan.refusals]
@@ -450,6 +483,11 @@ WHY = "shop/api has p99 200 ms, 100% above its SLO of 100 ms"
             calm(),
             state(11.0),
             "no LS pod suffers, slack 50%, 0 relapses; at most 13 (node 16 - LS demand 2 - margin 0.9995); from 11 one step to 11.8",
+        ),
+        (
+            calm(),
+            replace(state(6.3, ceiling=7.0, fell=NOW - 60), last_move=1),
+            "no LS pod suffers, slack 50%, 0 relapses; at most 6.62 (7 was too much 1.0 min ago); from 6.3 one step to 6.62",
         ),
         (
             shielded(calm()),
