@@ -31,6 +31,17 @@ def test_one_change_together_may_be_chance():
     assert LEAST <= likeness(step, step) < 0.35
 
 
+def test_what_both_do_all_the_time_is_taken_off():
+    # Changes of 1 and 2 about a mean of 1.5, six of eight alike: r is 0.5, and all eight count. 0.25 x 8 / 11.
+    assert likeness([0, 1, 3, 4, 6, 7, 9, 10, 12], [0, 1, 3, 4, 6, 7, 9, 11, 12]) == 0.18
+
+
+def test_a_pod_of_which_too_little_is_known_hides_no_other():
+    young = [None] * (len(ON_OFF) - 3) + [1.0, 0.0, 1.0]
+    found = attribute("shop/api", {"cpu": ON_OFF}, {"batch/young": {"cpu": young}, "batch/old": {"cpu": ON_OFF}})
+    assert [each.pod for each in found.suspects] == ["batch/old"]
+
+
 def test_what_goes_against_the_stall_is_no_cause():
     assert likeness(ON_OFF, [1 - value for value in ON_OFF]) == 0.0
 
@@ -88,7 +99,8 @@ def test_a_constant_series_gives_no_confidence(stall, value):
     assert likeness([value] * 30, stall) is None
 
 
-@given(st.lists(st.floats(0, 100), min_size=30, max_size=30), st.floats(0.001, 1e6))
+# Nothing smaller, which another unit would make 0.
+@given(st.lists(st.just(0.0) | st.floats(1e-6, 100), min_size=30, max_size=30), st.floats(0.001, 1e6))
 def test_units_do_not_matter(used, unit):
     stall = [0.1 + 0.3 * value for value in ON_OFF]
     here, there = likeness(used, stall), likeness([value * unit for value in used], stall)

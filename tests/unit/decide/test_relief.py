@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from builders import GIB, NOW, be, decided, ls, of_kind, remembered, rules, snapshot
+from builders import GIB, NOW, be, decided, ls, of_kind, remembered, snapshot
 from qosmanager.config.settings import CpuIsolation, IsolationSettings, NodeQosResourceSettings, Settings, Switch
 from qosmanager.model.actions import Evict
 from qosmanager.model.qos import Mode
@@ -172,7 +172,10 @@ SHORT = node(available=9 * GIB, **SWAP)
 
 def test_nobody_is_evicted_while_giving_back_makes_memory_available():
     assert victims(SHORT, held(available=9 * GIB)) == []
-    assert "reclaim-first" in rules(decided(SHORT, held(available=9 * GIB), MEMORY))
+    (refusal,) = [each for each in decided(SHORT, held(available=9 * GIB), MEMORY).refusals if each.rule == "reclaim-first"]
+    assert refusal.reason == (
+        "available 9.0 percent, minAvailable 10; BE gives back memory (memory.high 20416 MiB), which last made more available 1 s ago"
+    )
     # Half a percent of the node more than at best so far is a gain.
     gained = remembered(node(available=9 * GIB + GIB // 2, **SWAP), held(available=9 * GIB, gained=NOW - 4), MEMORY).be_memory.gained
     assert gained == NOW
