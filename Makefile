@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pip warns when root installs; this is the project's own environment.
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test packages v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo bench-memory mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster lock clean
+.PHONY: run test packages v2-image promtool deploy-tools manifests containers lint types contracts check bench bench-slo bench-memory mutants docs soak soak-kills soak-upgrade soak-user-mode-linux soak-systemd soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster lock clean
 
 run: $(VENV)/.ready
 	@$(BIN)/qosmanager demo
@@ -101,7 +101,7 @@ $(VENV)-mutants/.ready: requirements/dev.lock requirements/mutants.lock
 LONG := $(BIN)/pytest --timeout 10800
 
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
-soak: soak-kills soak-upgrade soak-user-mode-linux soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster
+soak: soak-kills soak-upgrade soak-user-mode-linux soak-systemd soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster
 
 # kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
 soak-kills: $(VENV)/.ready
@@ -116,7 +116,13 @@ soak-user-mode-linux: $(VENV)/.ready
 	@$(BIN)/python tests/guest/prepare.py user-mode-linux
 	$(LONG) -m soak tests/soak/test_user_mode_linux.py
 
-# The same on the emulated v2 kernel, of which make test runs a part (15 min).
+# The shipped units under a real systemd: Debian's, unpacked below build/, on that same kernel (6 min).
+soak-systemd: $(VENV)/.ready
+	@$(BIN)/python tests/guest/prepare.py user-mode-linux
+	@$(BIN)/python tests/real_systemd/prepare.py
+	$(LONG) -s -m soak tests/soak/test_systemd.py
+
+# The same as soak-user-mode-linux on the emulated v2 kernel, of which make test runs a part (15 min).
 soak-v2: v2-image
 	QOSM_GUEST=all $(LONG) tests/system/test_v2_kernel.py
 

@@ -23,7 +23,7 @@ class Teller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
-            self._tell(report.nodeid, report.outcome, "" if report.passed else _text(report), round(report.duration, 1))
+            self._tell(report.nodeid, report.outcome, report.capstdout if report.passed else _text(report), round(report.duration, 1))
 
     def _tell(self, test: str, outcome: str, text: str, seconds: float = 0.0) -> None:
         self._port.write(json.dumps({"test": test.removeprefix("tests/"), "outcome": outcome, "text": text, "seconds": seconds}) + "\n")

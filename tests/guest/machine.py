@@ -149,28 +149,41 @@ def _qemu(accelerator: str, guest: Guest, image: Path, ports: _Ports) -> list[st
 
 def _user_mode(guest: Guest, image: Path, ports: _Ports) -> list[str]:
     disk = [f"ubd0={ports.disk.name}"] if guest.disk else []
-    return [
-        *(str(USER_MODE_LINUX), f"mem={guest.memory}M", *disk, f"initrd={image}", "root=/dev/ram0", "rdinit=/init", "quiet", "panic=-1"),
-        *("con=null", f"con0=null,fd:{ports.console.fileno()}", f"ssl1=null,fd:{ports.results.fileno()}", f"uml_dir={image.parent}/"),
-    ]
+    root = [f"initrd={image}", "root=/dev/ram0", "rdinit=/init"]
+    return user_mode_command([f"mem={guest.memory}M", *disk, *root], ports.console, ports.results)
+
+
+def user_mode_command(words: list[str], console: BinaryIO, results: BinaryIO) -> list[str]:
+    """Return the command line of a User-mode Linux with these words, for `results_of`."""
+    where = Path(console.name).parent
+    ports = ["con=null", f"con0=null,fd:{console.fileno()}", f"ssl1=null,fd:{results.fileno()}", f"uml_dir={where}/"]
+    return [str(USER_MODE_LINUX), *words, "quiet", "panic=-1", *ports]
 
 
 def _run(command: Callable[[Guest, Path, _Ports], list[str]], guest: Guest, log: Path, seconds: float) -> Iterator[dict[str, str]]:
-    image, results, disk = log.with_suffix(".cpio"), log.with_suffix(".results"), log.with_suffix(".disk")
+    image, disk = log.with_suffix(".cpio"), log.with_suffix(".disk")
     image.write_bytes(_base() + guest.content)
+    try:
+        with disk.open("wb") as platter:
+            platter.truncate(guest.disk << 20)
+            yield from results_of(lambda console, port: command(guest, image, _Ports(console, port, platter)), log, seconds)
+    finally:
+        image.unlink()
+        disk.unlink()
+
+
+def results_of(command: Callable[[BinaryIO, BinaryIO], list[str]], log: Path, seconds: float) -> Iterator[dict[str, str]]:
+    """Run a machine whose command line is made of where its console (`log`) and its results go; yield those until it ends or is ended."""
+    results = log.with_suffix(".results")
     quiet = subprocess.DEVNULL
-    with log.open("wb") as console, results.open("wb") as port, results.open() as lines, disk.open("wb") as platter:
-        platter.truncate(guest.disk << 20)
-        ports = _Ports(console, port, platter)
+    with log.open("wb") as console, results.open("wb") as port, results.open() as lines:
         passed = [console.fileno(), port.fileno()]
         environment = {**os.environ, "TMPDIR": str(log.parent)}
-        words = command(guest, image, ports)
+        words = command(console, port)
         machine = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=passed, env=environment, start_new_session=True)
         try:
             yield from _results(lines, machine, time.monotonic() + seconds)
         finally:
-            image.unlink()
-            disk.unlink()
             with contextlib.suppress(ProcessLookupError):
                 # User-mode Linux is many processes, all in the session of the first.
                 os.killpg(machine.pid, signal.SIGKILL)
@@ -193,7 +206,7 @@ def _results(lines, machine: subprocess.Popen[bytes], deadline: float) -> Iterat
 
 def _base() -> bytes:
     """Return what changes with the machine and its packages only; kept, for it takes half a minute to compile."""
-    packages = _distributions("qosmanager", "pytest")
+    packages = distributions("qosmanager", "pytest")
     versions = [(package.name, package.version) for package in packages]
     recipe = Path(__file__).read_bytes() + Path(__file__).with_name("archive.py").read_bytes()
     key = hashlib.sha256(recipe + repr((sys.version, _python(), versions)).encode()).hexdigest()[:16]
@@ -224,18 +237,15 @@ def _system(packages: list[Distribution]) -> bytes:
     archive.tree(library, str(library), LEAVE_OUT | {f"config-{sys.version_info[0]}.{sys.version_info[1]}-x86_64-linux-gnu"})
     native = [_python(), *library.glob("lib-dynload/*.so")]
     for package in packages:
-        for file in package.files or ():
-            path = Path(str(file.locate()))
-            if ".." in file.parts or path.suffix == ".pyc" or ".dist-info" in file.parts[0]:
-                continue
-            archive.add(path, f"packages/{file}")
+        for path, name in files_of(package):
+            archive.add(path, f"packages/{name}")
             native += [path] if path.suffix == ".so" else []
     for needed in sorted(_libraries(native)):
         archive.copy(needed, str(needed))
     return archive.data()
 
 
-def _distributions(*names: str) -> list[Distribution]:
+def distributions(*names: str) -> list[Distribution]:
     """Return these installed packages and all that they need, but not this project itself."""
     found = {name: distribution(name) for name in names}
     todo = list(found.values())
@@ -246,6 +256,14 @@ def _distributions(*names: str) -> list[Distribution]:
                 found[name] = distribution(name)
                 todo.append(found[name])
     return [package for name, package in sorted(found.items()) if name != "qosmanager"]
+
+
+def files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
+    """Yield what Python imports of an installed package: where it is, and its name below a directory of packages."""
+    for file in package.files or ():
+        path = Path(str(file.locate()))
+        if ".." not in file.parts and path.suffix != ".pyc" and ".dist-info" not in file.parts[0]:
+            yield path, str(file)
 
 
 def _libraries(native: list[Path]) -> set[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,9 @@ class Results:
         self._known: dict[str, list[dict[str, str]]] = {}
 
     def judge(self, name: str) -> None:
-        """Pass, fail or skip as the test of that name did inside."""
+        """Pass, fail or skip as the test of that name did inside, and say what it said."""
         results = self._of(name)
+        sys.stdout.write("".join(result["text"] for result in results if result["outcome"] == "passed"))
         failed = [f"{result['test']}\n{result['text']}" for result in results if result["outcome"] == "failed"]
         if failed:
             pytest.fail("\n".join(failed), pytrace=False)
