@@ -16,7 +16,8 @@ from qosmanager.linux.agent_file import running_agent
 from qosmanager.linux.service_control import ControlError, ServiceControl
 from qosmanager.linux.service_files import CONFIGURATION, UNIT_DIRECTORY, UNITS, placed_units
 
-_STATE = ("journal.json", "lock", "agent.json", "pause.json")  # and those names with more after a dot: half written, or set aside
+# Those names, and with more after a dot: half written, or set aside.
+_STATE = ("journal.json", "lock", "agent.json", "pause.json", "forecast.json")
 _LOGS = Path("var/log/qosmanager")
 _STOPPED = ("qosmanager-restore.timer", "qosmanager.service")
 

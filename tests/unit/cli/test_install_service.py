@@ -150,12 +150,14 @@ def test_uninstall_removes_what_was_installed_and_leaves_the_configuration(insta
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     (state / "pause.json").write_text("{}")
+    (state / "forecast.json").write_text("{}")
     (state / "audit.log").write_text("")
     ended = run("uninstall", "--yes", "--prefix", installed, "--state-dir", state)
     assert ended.exit_code == 0, ended.output
     assert list(units.iterdir()) == []
     assert f"left      {installed}/etc/qosmanager (yours; --purge removes it)" in ended.output
     assert f"removed   {state}/pause.json" in ended.output
+    assert f"removed   {state}/forecast.json" in ended.output
     assert [path.name for path in state.iterdir()] == ["audit.log"]
 
 
