@@ -1,8 +1,12 @@
 """Who suffers, whether BE may be the cause, how much slack the others have, and the calm that is learned (strategy slo)."""
 
+import math
+
 import pytest
+from msgspec.structs import replace
 
 from builders import NOW, be, judged, ls, remembered, snapshot
+from qosmanager.assess.suffering import stall
 from qosmanager.config.settings import CpuSuppressSettings, Settings, Strategy
 from qosmanager.model.qos import Mode
 from qosmanager.model.state import Objective, State
@@ -72,6 +76,33 @@ def test_a_latency_without_a_sign_of_waiting_is_from_elsewhere(wait, elsewhere):
 def test_where_waiting_is_not_measured_a_latency_may_be_bes_doing():
     (found,) = fare(ls(usage=1.0, p99=0.3, slo=0.1), be(usage=4.0)).suffering
     assert found.elsewhere == ""
+
+
+@pytest.mark.parametrize(
+    ("usage", "wait", "throttled", "share"),
+    [
+        (2.0, 0.5, None, 0.25),
+        (2.0, 5.0, 0.4, 0.6),  # it cannot wait more than all the time
+        (0.5, 0.1, 0.5, 0.0),
+        (0.02, 0.01, None, 0.5),
+        (0.019, 0.01, None, None),
+        (None, 0.1, None, None),
+        (1.0, None, None, None),
+    ],
+)
+def test_a_stall_is_the_share_of_running_time_that_it_waits_for_others(usage, wait, throttled, share):
+    assert stall(ls(usage=usage, wait=wait, throttled=throttled)) == (None if share is None else pytest.approx(share))
+
+
+def test_without_a_time_or_a_past_nothing_is_learned_and_after_a_gap_not_more_than_three_seconds():
+    reading = snapshot(ls(usage=1.0, wait=0.0), be(usage=4.0), cpu_usage=5.0)
+
+    def calm(before, now=NOW):
+        return remembered(replace(reading, time=now), State(time=before, objective=Objective(calm={"shop/api": 0.1})), SLO).objective.calm
+
+    assert calm(NOW, NOW) == calm(None) == calm(NOW - 1, None) == {"shop/api": 0.1}
+    assert calm(NOW - 0.5)["shop/api"] == pytest.approx(0.1 * math.exp(-0.05))
+    assert calm(NOW - 600)["shop/api"] == pytest.approx(0.1 * math.exp(-0.3))
 
 
 def test_a_pod_that_hardly_runs_waits_for_nobody():
