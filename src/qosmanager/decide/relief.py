@@ -67,17 +67,17 @@ def _released(held: Squeeze, now: float, holds: int, total: int) -> Squeeze | No
         return None
     if now - since < _CALM_AFTER or now - held.moved < _STEP_EVERY:
         return replace(held, calm_since=since)
-    return replace(held, high=(held.high + int(_RISE * total)) // _PAGE * _PAGE, moved=now, calm_since=since)
+    return replace(held, high=(held.high + int(_RISE * total)) // _PAGE * _PAGE, moved=now)
 
 
 def _floor(facts: Facts) -> int | None:
     """Return what BE may not lose, in bytes: what is not page cache, but of that half where free swap can take twice as much; None where
     some BE pod is not measured."""
-    node, held = facts.snapshot.node, [pod.memory.rss for pod in facts.census.be]
+    held = [pod.memory.rss for pod in facts.census.be]
     if None in held:
         return None
     rss = sum(each or 0 for each in held)
-    return max(rss // 2, rss - _swap_free(facts) // 2) if node.swap_total else rss
+    return max(rss // 2, rss - _swap_free(facts) // 2)
 
 
 def _swap_free(facts: Facts) -> int:

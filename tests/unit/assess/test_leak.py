@@ -58,6 +58,11 @@ def test_a_rise_that_halves_is_a_pod_that_warms_up(growth, before, warm):
     assert (leak.seconds is None) is warm
 
 
+def test_a_leak_with_a_time_comes_before_one_without():
+    leaks = found(leaking("a", growth=11.5 * MB, before=16 * MB), leaking("b", growth=10 * MB))
+    assert [(leak.pod, leak.seconds is None) for leak in leaks] == [("batch/b", False), ("batch/a", True)]
+
+
 def test_where_memory_is_not_measured_no_time_is_told():
     (leak,) = found(leaking(growth=10 * MB), available=None)
     assert leak.seconds is None

@@ -394,7 +394,8 @@ def test_room_is_less_by_what_is_foretold():
 def test_a_small_limit_fits_where_there_is_room_for_it():
     assert limit(wants(15.2), state(0.5, wanted=15.2)) == 0.5
     assert limit(wants(15.95), state(0.1005, wanted=15.95)) == 0.1005
-    assert limit(wants(15.95), state(0.105, wanted=15.95)) == 0.1
+    after = remembered(wants(15.95), state(0.105, wanted=15.95), SLO)
+    assert (after.be_limit, after.objective.fell) == (0.1, NOW)
 
 
 def test_a_limit_that_fits_is_not_remembered_as_one_that_did_not():
@@ -423,6 +424,12 @@ def test_what_gets_better_forgives_one_fall_of_no_use_and_a_little_better_nothin
     assert left(calm(), futile=0) == (None, 0, None)
     # Half above the SLO instead of twice.
     assert left(hurt(0.15)) == (1.0, 2, NOW - 60)
+    # Half as bad as it was is better, though a fall has had its time.
+    assert remembered(shielded(hurt()), suffers(4.0, severity=2.0, futile=2, fell=NOW - 60), SLO).objective.futile == 2
+
+
+def test_room_is_counted_from_its_first_cycle():
+    assert remembered(calm(), state(6.0), SLO).objective.roomy_since == NOW
 
 
 @pytest.mark.parametrize(("futile", "relapses", "seconds"), [(0, 0.0, 300), (1, 0.5, 600), (2, 1.0, 1200), (9, 3.0, 3600)])

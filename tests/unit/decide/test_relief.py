@@ -109,6 +109,9 @@ def test_what_is_remembered_of_a_step_back():
     calm = node(available=21 * GIB, holds=20 * GIB)
     back = held(high=18 * GIB, calm_since=NOW - 10, moved=NOW - 1)
     assert squeeze(calm, back) == replace(back.be_memory, high=20 * GIB, moved=NOW)
+    # In whole pages: 12,345 bytes of a step are 3 of them.
+    odd = replace(calm, node=replace(calm.node, memory_total=100 * GIB + 50 * 12_345))
+    assert squeeze(odd, back).high == 20 * GIB + 3 * 4096
     soon = held(high=18 * GIB, calm_since=NOW - 10, moved=NOW - 0.9)
     assert squeeze(calm, soon) == soon.be_memory
 
@@ -176,6 +179,10 @@ def test_nobody_is_evicted_while_giving_back_makes_memory_available():
     assert refusal.reason == (
         "available 9.0 percent, minAvailable 10; BE gives back memory (memory.high 20416 MiB), which last made more available 1 s ago"
     )
+    # With a step's worth of free swap there is something to wait for; when BE holds only what it may not lose, there is not.
+    assert victims(node(available=9 * GIB, swap_total=64 * MIB, swap_used=0), held(available=9 * GIB)) == []
+    assert victims(node(available=9 * GIB, swap_total=64 * MIB - 1, swap_used=0), held(available=9 * GIB)) != []
+    assert victims(node(available=9 * GIB, holds=6 * GIB, **SWAP), held(available=9 * GIB)) != []
     # Half a percent of the node more than at best so far is a gain.
     gained = remembered(node(available=9 * GIB + GIB // 2, **SWAP), held(available=9 * GIB, gained=NOW - 4), MEMORY).be_memory.gained
     assert gained == NOW
