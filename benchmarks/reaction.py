@@ -8,7 +8,8 @@ service gets an open loop of requests (Poisson, 2 ms of work each) for 40 percen
 spread evenly over the cycle; runs with the fast path and without take turns. The quota's file is read every 2 ms, for 3 s. Prints a
 Markdown table: to the first lower quota, to half of the way down to the lowest one of these seconds, and to four fifths of it; from which
 quota to which it went; and what the cycles before their turn have cost. A surge in which no quota fell by a twentieth of the CPUs counts as
-unanswered (inf). `--surges 1 --rounds N` begins each surge with a fresh agent, for which no fall is recent. Needs root and cgroup v1.
+unanswered (inf), unless BE had no more than what is left beside the surge already: those are told apart. `--surges 1 --rounds N` begins
+each surge with a fresh agent, for which no fall is recent. Needs root and cgroup v1.
 """
 
 from __future__ import annotations
@@ -189,8 +190,16 @@ class Found:
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
+        self.needless = 0  # surges for which BE had little enough before
         self.early = self.reads = 0
         self.spent = 0.0
+
+    def take(self, answer: Answer, left: float) -> None:
+        """Count a surge that leaves BE so many cores."""
+        if math.isinf(answer.first) and answer.before <= left:
+            self.needless += 1
+        else:
+            self.answers.append(answer)
 
     def rows(self, way: str) -> Iterator[str]:
         for name, seconds in (
@@ -205,7 +214,8 @@ class Found:
 
     def levels(self) -> str:
         before, lowest = ([getattr(each, name) for each in self.answers] for name in ("before", "lowest"))
-        return f"BE's quota went from {statistics.median(before):.2f} cores to {statistics.median(lowest):.2f} (medians)"
+        apart = f"; before {self.needless} more it was low enough" if self.needless else ""
+        return f"BE's quota went from {statistics.median(before):.2f} cores to {statistics.median(lowest):.2f} (medians){apart}"
 
 
 def measure(arguments: argparse.Namespace, directory: str) -> dict[bool, Found]:
@@ -218,7 +228,8 @@ def measure(arguments: argparse.Namespace, directory: str) -> dict[bool, Found]:
                 with agent(node, directory, fast, arguments.strategy) as url:
                     time.sleep(SETTLES)
                     for number in range(arguments.surges):
-                        found[fast].answers.append(surge(node, (number + turn / arguments.rounds) / arguments.surges))
+                        answer = surge(node, (number + turn / arguments.rounds) / arguments.surges)
+                        found[fast].take(answer, node.cpus * (1 - arguments.surge))
                     use = fast_path(url)
                     found[fast].early += int(use["cycles"])
                     found[fast].reads += int(use["reads"])

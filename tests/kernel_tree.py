@@ -114,6 +114,10 @@ class KernelTree:
         for directory in self._directories(group):
             shutil.rmtree(directory, ignore_errors=True)
 
+    def take(self, group: str, name: str) -> None:
+        """The group loses a file, as it does with its controller."""
+        Path(self.files.path(CgroupFile(name.partition(".")[0], group, name))).unlink()
+
     def recreate(self, group: str, **values: str) -> None:
         """The group ends and another one is born under its name: another inode."""
         self.remove(group)

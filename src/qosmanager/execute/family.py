@@ -141,7 +141,7 @@ class Hands:
         return resets
 
     def present(self, entry: JournalEntry) -> str | Trouble:
-        """What an owned file holds; GONE also when its group was made anew."""
+        """What an owned file holds; GONE also when its group was made anew, or has lost the controller, and all that was set with it."""
         if self.kernel.version(entry.file.controller) is None:
             return read(self.kernel, entry.file)  # refused: of a group that cannot be looked at nobody knows that it is gone
         try:
@@ -150,7 +150,11 @@ class Hands:
             return trouble(self.kernel, entry.file, error)
         if inode != entry.inode:
             return Trouble(Result.GONE, "the group was made anew")
-        return read(self.kernel, entry.file)
+        found = read(self.kernel, entry.file)
+        if isinstance(found, Trouble) and found.missing:
+            # As systemd does when no unit beside it wants the controller any more. When it comes back the kernel's defaults do.
+            return Trouble(Result.GONE, f"controller {entry.file.controller!r} was taken from the group, and with it what was set")
+        return found
 
     def _to_be_owned(self, wish: Wish) -> bool:
         """Whether a file that holds the wanted text already has an original that must be remembered all the same."""

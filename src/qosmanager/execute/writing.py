@@ -28,10 +28,11 @@ _NOT_ALLOWED = {
 
 
 class Trouble(Struct, frozen=True):
-    """Why a file could not be read or written: GONE, REFUSED or FAILED, and the reason."""
+    """Why a file could not be read or written: GONE, REFUSED or FAILED, and the reason. `missing`: its group is there without it."""
 
     result: Result
     detail: str
+    missing: bool = False
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ def trouble(kernel: KernelFiles, file: CgroupFile, error: OSError) -> Trouble:
     if code in GONE and group_gone(kernel, file):
         return Trouble(Result.GONE, "the group is gone")
     if code == errno.ENOENT:
-        return Trouble(Result.REFUSED, f"the group has no {file.name}: controller {file.controller!r} is not enabled for it")
+        return Trouble(Result.REFUSED, f"the group has no {file.name}: controller {file.controller!r} is not enabled for it", missing=True)
     if code in _NOT_ALLOWED:
         return Trouble(Result.REFUSED, f"{errno.errorcode[code]}: {_NOT_ALLOWED[code]}")
     name = errno.errorcode.get(code, str(code))

@@ -78,6 +78,27 @@ def test_group_made_anew_meanwhile_is_not_adopted(bench):
     assert bench.tree.text("be", QUOTA) == "100000"
 
 
+def test_a_group_that_lost_the_controller_has_nothing_to_put_back(bench):
+    bench.cycle(limit(1.0))
+    for group in ("be", "be/pod"):
+        bench.tree.take(group, QUOTA)
+    receipts = bench.executor.restore_all()
+    assert [(each.target, each.result) for each in receipts] == [(f"cpu:/{group}/{QUOTA}", Result.GONE) for group in ("be", "be/pod")]
+    assert receipts[0].detail == "controller 'cpu' was taken from the group, and with it what was set"
+    assert bench.journal.load().entries == ()
+
+
+def test_a_controller_that_comes_back_has_the_kernels_values_and_is_limited_anew(bench):
+    bench.cycle(limit(1.0))
+    bench.tree.take("be", QUOTA)
+    assert (Result.GONE, f"cpu:/be/{QUOTA}") in [(each.result, each.target) for each in bench.cycle()]
+    bench.tree.put(CgroupFile("cpu", "be", QUOTA), "-1")
+    bench.limit(1.0)
+    assert held(bench)[0] == "100000"
+    bench.executor.restore_all()
+    assert held(bench)[:2] == ["-1", "300000"]
+
+
 def test_file_changed_meanwhile_is_left_alone_and_said(bench):
     bench.cycle(limit(1.0))
     bench.tree.put(CgroupFile("cpu", "be", QUOTA), "350000")
