@@ -1,6 +1,7 @@
 """The simulated runs of `qosmanager whatif`, side by side in processes of their own. No other command needs them.
 
-In: what each run is to do. Out: what each came to, in the same order; how many run at one time changes nothing in it.
+In: what each run is to do. Out: what each came to, in the same order; how many run at one time changes nothing in it. The standard pools do
+not do: multiprocessing's waits for ever for a process that was killed, and that of concurrent.futures ends no run that has begun.
 """
 
 from __future__ import annotations
