@@ -257,7 +257,6 @@ class Node:
                 stdout=log,
                 stderr=log,
             )
-        self.aside.adopt(self.agent.pid)
         deadline = time.monotonic() + 20
         while "cycle number=" not in (self.here / "agent.log").read_text():
             if time.monotonic() > deadline or self.agent.poll() is not None:

@@ -22,7 +22,7 @@ _KNOWN = 1.0  # seconds of looks before there is a habit
 
 class Habit(NamedTuple):
     """`least`: a rise that is never a jump; of the last seconds `level`, the mean, and `spread`, the mean distance from it; `seconds`: how
-    long it was looked at; `beyond`: what the last looks were above the usual, added up, since the last jump."""
+    long it was looked at; `beyond`: what the last looks were above the usual, added up, no more than a jump takes."""
 
     least: float
     level: float = 0.0
@@ -53,7 +53,8 @@ class Habit(NamedTuple):
         if known < _MEMORY:
             weight = max(weight, seconds / known)  # as long as little is known, all looks count the same
         away = value - self.level
-        beyond = self._beyond(value) if self.is_known and not self.jumps_with(value) else 0.0
+        # After a jump the next look that is above the usual is one too: what it began goes on.
+        beyond = min(self._beyond(value), _JUMP * self.distance) if self.is_known else 0.0
         return Habit(self.least, self.level + weight * away, self.spread + weight * (abs(away) - self.spread), known, beyond)
 
     def _beyond(self, value: float) -> float:

@@ -48,7 +48,14 @@ def test_several_looks_that_are_each_a_little_unusual_are_a_jump_together():
         jumps.append(stall_jumps(habit, share))
         habit = habit.after(share, 1e-9)
     assert jumps == [False, True]
-    assert habit.beyond == 0, "a jump ends what was added up"
+
+
+def test_after_a_jump_the_next_look_above_the_usual_is_one_too():
+    habit = Habit(RISE, 0.2, 0.05, 1e6).after(0.9, 1e-9)
+    assert habit.beyond == pytest.approx(0.1), "no more than a jump takes, however far it was"
+    assert stall_jumps(habit, 0.31)
+    assert not stall_jumps(habit, 0.29)
+    assert not stall_jumps(habit.after(0.2, 1e-9), 0.39), "the usual ended it"
 
 
 def test_the_usual_distance_follows_like_the_level():
