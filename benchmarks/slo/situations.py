@@ -147,7 +147,7 @@ SITUATIONS = (
         (LOW, MIDDLE, SLO_ALONE),
         others("off"),
         seconds=LONG,
-        pairs=3,
+        pairs=10,
     ),
     Situation(
         "surge beyond the node",
