@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +16,17 @@ _SAID_IN_ENGLISH = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL":
 
 class NoPackageError(Exception):
     """The text says why."""
+
+
+def or_say_why(prepare: Callable[[], None], reason: Path, lacking: str, skipped: str) -> None:
+    """Put something in place. Where that cannot be, it is said, and left in the file of this name for the tests that then skip."""
+    reason.parent.mkdir(parents=True, exist_ok=True)
+    reason.unlink(missing_ok=True)
+    try:
+        prepare()
+    except NoPackageError as error:
+        reason.write_text(f"{lacking}: {error}\n")
+        sys.stderr.write(f"{lacking}: {error}; {skipped} are skipped\n")
 
 
 def require_debian() -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from debian import NoPackageError, is_known, output, require_debian, run, unpacked
-from guest.machine import BUSYBOX, HOME, KERNEL, QEMU, REASON, USER_MODE_LINUX
+from debian import NoPackageError, is_known, or_say_why, output, require_debian, run, unpacked
+from guest.machine import BUSYBOX, KERNEL, QEMU, REASON, USER_MODE_LINUX
 
 # The first one that there is: 6.12 comes with Debian 12's updates too.
 KERNELS = ("linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64")
@@ -54,15 +55,5 @@ def _fetch(package: str | None, pattern: str, to: Path) -> None:
     sys.stdout.write(f"guest kernel: {package}\n")
 
 
-def main() -> None:
-    HOME.mkdir(parents=True, exist_ok=True)
-    REASON.unlink(missing_ok=True)
-    try:
-        prepare(user_mode="user-mode-linux" in sys.argv[1:])
-    except NoPackageError as error:
-        REASON.write_text(f"no guest kernel: {error}\n")
-        sys.stderr.write(f"no guest kernel: {error}; the tests of the v2 kernel are skipped\n")
-
-
 if __name__ == "__main__":
-    main()
+    or_say_why(partial(prepare, user_mode="user-mode-linux" in sys.argv[1:]), REASON, "no guest kernel", "the tests of the v2 kernel")

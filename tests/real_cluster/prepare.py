@@ -14,11 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from debian import NoPackageError, require_debian, unpacked
+from debian import NoPackageError, or_say_why, require_debian, unpacked
 from real_cluster.programs import BUILT, HOME, REASON, SOURCE, version
 
 
-class CannotBuildError(Exception):
+class CannotBuildError(NoPackageError):
     """The text says why."""
 
 
@@ -41,19 +41,13 @@ def _build(name: str) -> None:
         raise CannotBuildError(f"go build failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
 
 
-def main() -> None:
-    HOME.mkdir(parents=True, exist_ok=True)
-    REASON.unlink(missing_ok=True)
-    try:
-        if not (HOME / "etcd").exists():
-            _etcd()
-        for name in BUILT:
-            if not (HOME / name).exists():
-                _build(name)
-    except (NoPackageError, CannotBuildError) as error:
-        REASON.write_text(f"no API server: {error}\n")
-        sys.stderr.write(f"no API server: {error}; its tests are skipped\n")
+def prepare() -> None:
+    if not (HOME / "etcd").exists():
+        _etcd()
+    for name in BUILT:
+        if not (HOME / name).exists():
+            _build(name)
 
 
 if __name__ == "__main__":
-    main()
+    or_say_why(prepare, REASON, "no API server", "its tests")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from debian import NoPackageError, is_known, require_debian, run, unpacked
-from real_kubelet.programs import HOME, REASON, TREE
+from debian import is_known, or_say_why, require_debian, run, unpacked
+from real_kubelet.programs import REASON, TREE
 
 PACKAGES = ("containerd", "runc", "busybox-static")
 
@@ -31,15 +31,5 @@ def prepare() -> None:
     fresh.rename(TREE)
 
 
-def main() -> None:
-    HOME.mkdir(parents=True, exist_ok=True)
-    REASON.unlink(missing_ok=True)
-    try:
-        prepare()
-    except NoPackageError as error:
-        REASON.write_text(f"no containers: {error}\n")
-        sys.stderr.write(f"no containers: {error}; the tests on real containers are skipped\n")
-
-
 if __name__ == "__main__":
-    main()
+    or_say_why(prepare, REASON, "no containers", "the tests on real containers")

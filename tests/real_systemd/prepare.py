@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from debian import NoPackageError, require_debian, run
+from debian import NoPackageError, or_say_why, require_debian, run
 from real_systemd.machine import HOME, REASON, TREE
 
 PACKAGES = (
@@ -69,15 +69,5 @@ def _unpack(package: Path, tree: Path) -> None:
         raise NoPackageError(f"{package.name} cannot be unpacked")
 
 
-def main() -> None:
-    HOME.mkdir(parents=True, exist_ok=True)
-    REASON.unlink(missing_ok=True)
-    try:
-        prepare()
-    except NoPackageError as error:
-        REASON.write_text(f"no guest with systemd: {error}\n")
-        sys.stderr.write(f"no guest with systemd: {error}; its tests are skipped\n")
-
-
 if __name__ == "__main__":
-    main()
+    or_say_why(prepare, REASON, "no guest with systemd", "its tests")
