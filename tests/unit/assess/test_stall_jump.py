@@ -14,6 +14,11 @@ def test_what_is_not_known_yet_does_not_jump():
     assert stall_jumps(after(Habit(RISE), *[0.0] * 11), 1.0)
 
 
+def test_what_comes_before_there_is_a_habit_adds_up_to_nothing():
+    # Far above the first looks, in the last one before a second is over.
+    assert after(Habit(RISE), *[0.0] * 8, 0.9).beyond == 0.0
+
+
 def test_a_habit_begins_with_the_first_look_and_its_first_looks_count_alike():
     assert after(Habit(RISE), 0.6) == Habit(RISE, 0.6, 0.0, 0.1)
     # 0.6 and 0.2: the second one, of two, moves the level half of the way.
