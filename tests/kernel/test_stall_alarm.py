@@ -31,7 +31,7 @@ def test_a_service_that_begins_to_wait_ends_the_wait(groups):
     alarm = StallAlarm(groups.kernel, None)
     group = groups.path("web")
     how = alarm.watch({"default/web": group}, 0.1)
-    assert how.startswith("1 services, looked at every 100 ms")
+    assert how.startswith("1 service, looked at every 100 ms")
     assert alarm.wait(1.5 * SLOWNESS) is None
     # More runnable tasks than CPUs: some of them wait all the time, whatever else this machine does.
     groups.busy("web", len(os.sched_getaffinity(0)) + 2)

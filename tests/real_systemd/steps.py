@@ -229,6 +229,18 @@ def test_a_stop_keeps_the_limit_for_the_next_start():
     holds(2)
 
 
+def test_the_order_of_an_upgrade_keeps_the_limit_and_another_one_ends_with_it():
+    run("systemctl", "daemon-reload")
+    wait_for("our limit", lambda: limit() != "max")
+    run("systemctl", "restart", UNIT)
+    holds(2)
+    run("systemctl", "stop", UNIT)
+    run("systemctl", "daemon-reload")
+    print(f"a daemon-reload while no agent runs: batch has {limit()}")
+    run("systemctl", "start", UNIT)
+    wait_for("a limit", lambda: limit() != "max")
+
+
 def test_a_stop_and_restore_put_everything_back():
     run("systemctl", "stop", UNIT)
     print(run("qosmanager", "restore"))

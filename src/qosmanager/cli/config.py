@@ -19,6 +19,7 @@ from qosmanager.config.written import changes, effective_yaml, leaves, own_leave
 from qosmanager.documents.files import STANDARD_INPUT, read_standard_input, read_text
 from qosmanager.documents.problem import DocumentError
 from qosmanager.documents.workloads import load_workloads
+from qosmanager.model.count import counted
 
 _STDIN = "-"
 _FILE = click.Path(path_type=Path)
@@ -149,9 +150,9 @@ def _text(path: Path) -> tuple[str, str]:
 
 def _count_settings(text: str, source: str) -> str:
     own = sum(origin.startswith(source) for origin in load(text, source).origins.values())
-    return f"{own} {'value' if own == 1 else 'values'} of its own"
+    return f"{counted(own, 'value')} of its own"
 
 
 def _count_workloads(text: str, source: str) -> str:
     declared = len(load_workloads(text, source))
-    return f"{declared} {'workload' if declared == 1 else 'workloads'}"
+    return counted(declared, "workload")

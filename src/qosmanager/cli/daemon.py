@@ -29,6 +29,7 @@ from qosmanager.execute.resource_executor import Adopted
 from qosmanager.http.board import Board
 from qosmanager.linux.lock import LockHeldError
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.count import counted
 from qosmanager.model.cpu_list import parse_cpus
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
@@ -213,7 +214,7 @@ class Reloader:
         if self.use_shadow is not None and shadow is not None:
             self.use_shadow(shadow)
         _LOG.info(pairs("Reloaded", workloads=len(rules)))
-        self._board.event("reloaded", "configuration", f"{len(rules)} workload declarations")
+        self._board.event("reloaded", "configuration", counted(len(rules), "workload declaration"))
 
 
 def taken_over(adopted: Adopted, cooled: float) -> State:

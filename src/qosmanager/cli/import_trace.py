@@ -10,6 +10,7 @@ import click
 
 from qosmanager.cli.amounts import LENGTH, SPAN, read_as
 from qosmanager.documents.quantities import Rule
+from qosmanager.model.count import counted
 
 if TYPE_CHECKING:
     from qosmanager.traces.trace import Trace
@@ -117,7 +118,7 @@ def _write(trace: Trace, options: dict[str, Any]) -> None:
     path = write(trace, Serving(options["request_time"], options["slo"]), options["folder"])
     kinds = ", ".join(f"{usage.count} x {usage.name} ({usage.qos.value})" for usage in trace.workloads[:8])
     more = f" and {len(trace.workloads) - 8} more" if len(trace.workloads) > 8 else ""
-    click.echo(f"{trace.about} {trace.duration / 3600:.4g} h, {trace.cpus} CPUs: {kinds}{more}")
+    click.echo(f"{trace.about} {trace.duration / 3600:.4g} h, {counted(trace.cpus, 'CPU')}: {kinds}{more}")
     for reason, count in trace.left_out.items():
-        click.echo(f"left out: {count} lines, {reason}")
+        click.echo(f"left out: {counted(count, 'line')}, {reason}")
     click.echo(f"{path} is ready: qosmanager simulate {path}")

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qosmanager.documents.quantities import shown_bytes
+from qosmanager.model.count import counted
 from qosmanager.model.qos import QoS
 from qosmanager.views.status import PodView, Status
 
@@ -61,7 +62,7 @@ def pod_table(status: Status, width: int, shown: dict[str, int]) -> Table:
 
 
 def _class_row(qos: str, pods: list[PodView], shown: int, limit: float | None, wide: bool) -> list[str | Text]:
-    count = f"{len(pods)} pod{'' if len(pods) == 1 else 's'}"
+    count = counted(len(pods), "pod")
     cells: list[str | Text] = [qos, count if shown == len(pods) else f"{count}, {shown} shown"]
     throttled = _over(max, (pod.cpu["throttled"] for pod in pods))
     usage, wait = (_over(sum, (pod.cpu[name] for pod in pods)) for name in ("usage", "wait"))

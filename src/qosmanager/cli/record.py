@@ -15,6 +15,7 @@ from qosmanager.cli.options import output_option
 from qosmanager.cli.recording import opened, tell_damages
 from qosmanager.cli.screen import span
 from qosmanager.documents.quantities import shown_bytes
+from qosmanager.model.count import counted
 from qosmanager.views.figures import iso
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def export(recording: Path, file: str, table: str) -> None:
     except CannotDecideError as error:
         raise CannotRunError(f"{recording}: {error}") from None
     tell_damages(tape)
-    click.echo(f"{rows} rows", err=True)
+    click.echo(counted(rows, "row"), err=True)
 
 
 def _export(tape: Recording, table: Table, file: str, suffix: str) -> int:
@@ -119,10 +120,10 @@ def _export(tape: Recording, table: Table, file: str, suffix: str) -> int:
 def _print(found: Summary) -> None:
     if found.begin is not None and found.end is not None:
         _line("span", f"{iso(found.begin)} to {iso(found.end)} ({span(found.end - found.begin)})")
-    _line("cycles", f"{found.cycles}, of {found.settings} configuration{'' if found.settings == 1 else 's'}")
+    _line("cycles", f"{found.cycles}, of {counted(found.settings, 'configuration')}")
     _line("pods", f"{found.pods_least} to {found.pods_most}" if found.pods_least != found.pods_most else str(found.pods_most))
     a_day = f", {shown_bytes(found.bytes_per_day)} a day at this pace" if found.bytes_per_day is not None and found.cycles >= _MANY else ""
-    _line("size", f"{shown_bytes(found.bytes)} in {len(found.parts)} file{'' if len(found.parts) == 1 else 's'}{a_day}")
+    _line("size", f"{shown_bytes(found.bytes)} in {counted(len(found.parts), 'file')}{a_day}")
     _line("version", ", ".join(found.versions) or "-")
     _line("actions", ", ".join(f"{kind} {count}" for kind, count in found.actions.items()) or "none")
     _line("gaps", str(len(found.gaps)))
@@ -138,7 +139,7 @@ def _print(found: Summary) -> None:
     _line("files", "")
     for part in found.parts:
         state = "ended" if part.closed else "damaged" if part.damage else "open, or its writer was killed"
-        click.echo(f"  {Path(part.path).name}: {part.cycles} cycles, {shown_bytes(part.size)}, {state}")
+        click.echo(f"  {Path(part.path).name}: {counted(part.cycles, 'cycle')}, {shown_bytes(part.size)}, {state}")
 
 
 def _line(name: str, text: str) -> None:

@@ -16,6 +16,7 @@ from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.recording import opened, tell_damages
 from qosmanager.cli.screen import span
 from qosmanager.documents.quantities import time
+from qosmanager.model.count import counted
 from qosmanager.views.decisions import Decisions, runs
 from qosmanager.views.explain_text import decision_text
 from qosmanager.views.figures import iso
@@ -71,8 +72,8 @@ def _compare(tape: Recording) -> int:
     if first is None or last is None:
         raise CannotRunError(f"{tape.path}: there is no whole cycle in it")
     long = span(last.record.wall - first.record.wall)
-    files = f"{len(tape.parts)} file{'' if len(tape.parts) == 1 else 's'}"
-    cycles = f"{count} cycle{'' if count == 1 else 's'}"
+    files = counted(len(tape.parts), "file")
+    cycles = counted(count, "cycle")
     click.echo(f"{cycles} in {files}, {iso(first.record.wall)} to {iso(last.record.wall)} ({long}): every plan is the same")
     return 0
 
@@ -96,9 +97,7 @@ def _tell_difference(each: Replayed, count: int) -> None:
     click.echo(f"cycle {each.record.number} at {iso(each.record.wall)}: {difference.field} is not the same")
     click.echo(f"  recorded  {difference.recorded}")
     click.echo(f"  now       {difference.now}")
-    click.echo(
-        f"{count - 1} cycle{'' if count == 2 else 's'} before it came out the same; `--at {iso(each.record.wall)}` explains this one"
-    )
+    click.echo(f"{counted(count - 1, 'cycle')} before it came out the same; `--at {iso(each.record.wall)}` explains this one")
     if each.recorded.rules != RULES:
         click.echo(
             f"it was recorded under rules {each.recorded.rules} (qosmanager {each.recorded.version}) and is decided by rules {RULES} now: "

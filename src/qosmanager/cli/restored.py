@@ -14,6 +14,7 @@ from qosmanager.cli.errors import CannotRunError
 from qosmanager.cli.options import Duration
 from qosmanager.documents.quantities import Rule, shown_duration
 from qosmanager.linux.clock import LinuxClock
+from qosmanager.model.count import counted
 
 if TYPE_CHECKING:
     from qosmanager.kubernetes.api import Api
@@ -70,7 +71,7 @@ def _wait(api: Api, namespace: str, name: str, within: float) -> None:
     while True:
         try:
             now = rollout(api, namespace, name)
-            text = f"{now.ready} of {now.wanted} nodes are restored" if now.settled else "the nodes are not counted yet"
+            text = f"{now.ready} of {counted(now.wanted, 'node')} restored" if now.settled else "the nodes are not counted yet"
             complete = now.complete
         except (ApiUnreachable, RolloutUnknown) as error:
             text, complete = str(error), False

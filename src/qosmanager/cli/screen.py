@@ -12,6 +12,7 @@ from qosmanager.cli.folding import folded
 from qosmanager.cli.pod_table import pod_table, rows_wanted
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.actions import KnobState
+from qosmanager.model.count import counted
 from qosmanager.views.cluster import ClusterView
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
@@ -143,7 +144,7 @@ def _shadow(shadow: ShadowView) -> str:
         return f"{shadow.config} is not decided any more: {shadow.failure}"
     now = "; ".join(shadow.differences) or "would do the same now"
     evicted = sum(shadow.evictions.values())
-    total = f"; so far it differed in {shadow.differing} of {shadow.cycles} cycles" if shadow.differing else ""
+    total = f"; so far it differed in {shadow.differing} of {counted(shadow.cycles, 'cycle')}" if shadow.differing else ""
     return f"{shadow.config}: {now}{total}" + (f" and would have evicted {evicted}" if evicted else "")
 
 
@@ -158,7 +159,7 @@ def _agent(status: Status) -> Iterator[Text]:
 
 
 def _cluster(cluster: ClusterView) -> Text:
-    count = f"{cluster.pods} pod{'' if cluster.pods == 1 else 's'}"
+    count = f"{counted(cluster.pods, 'pod')}"
     told = f"{count} of {cluster.node_name} by the {_ORIGINS.get(cluster.origin, cluster.origin)}, {span(cluster.age)} old"
     return Text.assemble(_name("cluster"), told, *(f"; {problem}" for problem in cluster.problems[:1]))
 
@@ -166,7 +167,7 @@ def _cluster(cluster: ClusterView) -> Text:
 def _node(status: Status) -> Iterator[Text]:
     node = status.node
     used, cpus = node.get("cpu_usage"), node.get("cpus") or 0.0
-    cpu = "CPU not measured" if used is None else f"{used:.2f} of {cpus:g} CPUs"
+    cpu = "CPU not measured" if used is None else f"{used:.2f} of {counted(cpus, 'CPU')}"
     total, available = node.get("memory_total"), node.get("memory_available")
     memory = "not measured" if total is None or available is None else f"{shown_bytes(total - available)} of {shown_bytes(total)} in use"
     load = node.get("load1")
@@ -191,7 +192,7 @@ def _levels(status: Status) -> Iterator[Text]:
     cpus = f", CPUs {be.cpus}" if be.cpus else ""
     ending = f", {be.terminating} ending" if be.terminating else ""
     unknown = f", {be.unmeasured} not measured" if be.unmeasured else ""
-    yield Text.assemble(_name("BE"), f"{limit}{cpus}; {be.pods} pod{'' if be.pods == 1 else 's'}{ending}{unknown}")
+    yield Text.assemble(_name("BE"), f"{limit}{cpus}; {counted(be.pods, 'pod')}{ending}{unknown}")
 
 
 def _pressure(name: str, pressure: PressureView, stalled: float | None) -> Text:

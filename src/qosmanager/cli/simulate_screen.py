@@ -20,6 +20,7 @@ from qosmanager.config.parse import read_settings
 from qosmanager.config.schema import document_schema
 from qosmanager.config.settings import Settings
 from qosmanager.documents.problem import read_all
+from qosmanager.model.count import counted
 from qosmanager.model.qos import LEVELS
 from qosmanager.ports import Readings
 from qosmanager.simulate.expect import Finding
@@ -115,8 +116,8 @@ def show(told: Report) -> None:
 
 def facts(told: Report) -> str:
     """Return what was run, in one line."""
-    scenario = told.loaded.scenario
-    return f"{scenario.node.cpus:g} CPUs, {span(scenario.duration)}, strategy {told.settings.cpu_suppress.strategy.value}, seed {told.seed}"
+    scenario, strategy = told.loaded.scenario, told.settings.cpu_suppress.strategy.value
+    return f"{counted(scenario.node.cpus, 'CPU')}, {span(scenario.duration)}, strategy {strategy}, seed {told.seed}"
 
 
 def _head(told: Report) -> RenderableType:

@@ -8,6 +8,7 @@ from typing import Protocol
 from qosmanager.config.settings import Settings
 from qosmanager.engine.runner import Listener
 from qosmanager.http.board import MISSED_PERIODS
+from qosmanager.model.count import counted
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.figures import short
 
@@ -64,7 +65,6 @@ def _status(record: CycleRecord) -> str:
     """Return what `systemctl status` shows."""
     state, paused = record.state, "paused, " if record.snapshot.paused else ""
     held = state.be_cpus or (f"{short(state.be_limit)} cores" if state.be_limit is not None else "no limit")
+    pods = counted(len(record.snapshot.pods), "pod")
     held += " (only observed)" if state.be_observed else ""
-    pods = len(record.snapshot.pods)
-    counted = f"{pods} pod{'' if pods == 1 else 's'}"
-    return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {counted}"
+    return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {pods}"

@@ -25,6 +25,7 @@ from qosmanager.cli.report_page import check_report, follow, write_page
 from qosmanager.cli.screen import span
 from qosmanager.config.parse import read_settings
 from qosmanager.config.settings import Settings
+from qosmanager.model.count import counted
 from qosmanager.views.figures import iso, rounded
 
 if TYPE_CHECKING:
@@ -275,8 +276,8 @@ def _show(told: Told) -> None:
 def _head(told: Told) -> str:
     observed = told.read.observed
     return (
-        f"{told.path}: {span(observed.seconds)} from {iso(observed.begun)}, {observed.cpus:g} CPUs, "
-        f"{len(observed.pods)} pod{'' if len(observed.pods) == 1 else 's'}, demand in steps of {observed.step:.3g} s"
+        f"{told.path}: {span(observed.seconds)} from {iso(observed.begun)}, {counted(observed.cpus, 'CPU')}, "
+        f"{counted(len(observed.pods), 'pod')}, demand in steps of {observed.step:.3g} s"
     )
 
 
@@ -291,7 +292,7 @@ def _notes(told: Told) -> Iterator[str]:
     yield "a to b: over what services and batch may have wanted while they were held back, from the least to the most"
     yield "measured beside `as recorded, simulated`: the model's own error; compare simulated with simulated"
     if told.read.observed.settings_changed:
-        yield f"the configuration changed {told.read.observed.settings_changed} times; `as recorded` is the last one, throughout"
+        yield f"the configuration changed {counted(told.read.observed.settings_changed, 'time')}; `as recorded` is the last one, throughout"
     if told.read.differing:
         yield f"this version decides {told.read.differing} of the cycles otherwise than the one that recorded them (qosmanager replay)"
     if told.measured.be_unmeasured:

@@ -13,6 +13,7 @@ import msgspec
 from qosmanager.assess.time_of_day import QUARTER, Profile, service_of
 from qosmanager.collect.conditions import Pace
 from qosmanager.model.census import demand
+from qosmanager.model.count import counted
 from qosmanager.model.forecast import Forecast
 from qosmanager.model.qos import is_latency_sensitive
 from qosmanager.model.snapshot import Pod
@@ -113,7 +114,9 @@ class Foresight:
             return
         self._profiles = {service: profile for service, profile in known.items() if profile.is_whole}
         if len(self._profiles) < len(known):
-            self.problem = f"of what was learned for the forecast {len(known) - len(self._profiles)} of {len(known)} services are damaged"
+            self.problem = (
+                f"what was learned for the forecast is damaged for {len(known) - len(self._profiles)} of {counted(len(known), 'service')}"
+            )
 
     def _store(self) -> None:
         if self._shelf is None:

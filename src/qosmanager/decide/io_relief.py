@@ -15,6 +15,7 @@ from qosmanager.assess.pressure import io_pressure
 from qosmanager.decide.facts import Draft, Facts
 from qosmanager.decide.relief import is_on
 from qosmanager.model.census import is_above
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Level, Plugin
 from qosmanager.model.state import IoHold, IoLesson
 
@@ -40,7 +41,7 @@ def io_relief(facts: Facts, draft: Draft) -> Draft:
         return draft
     severity = _severity(facts)
     if unmeasured and (severity >= 1 or held is not None):
-        draft = draft.refuse(_PLUGIN, "io-not-measured", f"BE's I/O limit goes by what is measured: not of {unmeasured} BE pods")
+        draft = draft.refuse(_PLUGIN, "io-not-measured", f"BE's I/O limit goes by what is measured: not of {counted(unmeasured, 'BE pod')}")
     if severity < 1:
         return _eased(facts, draft)
     if known.borne_until is not None and not facts.is_over(known.borne_until) and not is_above(severity, _WORSE * known.borne):

@@ -18,6 +18,7 @@ from qosmanager.decide.facts import Draft, Facts, ls_demand
 from qosmanager.decide.motion import DEAD_BAND, last_minute, moved
 from qosmanager.model.assessment import Suffering, Wellbeing
 from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Plugin
 from qosmanager.model.state import Objective
 from qosmanager.views.fare import suffering_words
@@ -279,7 +280,8 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
     # A step that is smaller than the dead band is still a step: what matters is whether there is somewhere to go.
     if not is_at_least(top - limit, DEAD_BAND * facts.cpus) or not is_above(raised, limit):
         return stay, draft
-    reason = f"no LS pod suffers, slack {wellbeing.slack:.0%}, {known.relapses:.2g} relapses; at most {words}; from {limit:.4g} one step"
+    relapses = counted(float(f"{known.relapses:.2g}"), "relapse")
+    reason = f"no LS pod suffers, slack {wellbeing.slack:.0%}, {relapses}; at most {words}; from {limit:.4g} one step"
     return Aim(raised, f"{reason} to {raised:.4g}"), moved(facts, draft, 1)
 
 

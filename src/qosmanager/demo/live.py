@@ -25,6 +25,7 @@ from qosmanager.demo.processes import STARTUP, Agent, Load, ProcessError, Servic
 from qosmanager.demo.recording import Frame
 from qosmanager.demo.story import ALONE, MANAGED, SETTLE, Interrupted, Measured, Now, Proof, Stage, percentile, proof
 from qosmanager.demo.watch import Watch
+from qosmanager.model.count import counted
 
 MEMORY = 1024**3
 CRUNCHERS = 3
@@ -267,8 +268,9 @@ class LiveDemo:
                 seconds, lived, memory = self._watch.agent.cost()
                 notes.append(f"the agent itself: {seconds / lived:.3f} cores over {lived:.0f} s, {memory / 2**20:.0f} MiB")
         others = max(stage.other_cores for stage in self._measured)
-        if others > OTHERS_MATTER * (os.cpu_count() or 1):
-            notes.append(f"other processes used up to {others:.2f} of {os.cpu_count()} CPUs: run it again on a calm machine")
+        cpus = os.cpu_count() or 1
+        if others > OTHERS_MATTER * cpus:
+            notes.append(f"other processes used up to {others:.2f} of {counted(cpus, 'CPU')}: run it again on a calm machine")
         return notes
 
     def _wait(self, seconds: float) -> None:

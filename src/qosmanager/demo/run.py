@@ -26,6 +26,7 @@ from qosmanager.demo.screen import closing
 from qosmanager.demo.show import Lines, Screen, Show
 from qosmanager.demo.story import DEFAULT_SECONDS, Interrupted, stages
 from qosmanager.linux.cgroup import CgroupRootError, Hierarchies
+from qosmanager.model.count import counted
 
 QUIET, SURGE = 100.0, 200.0  # requests/s for each CPU: about 25 and 48 percent of the node
 MAX_CPUS = 4  # one service process needs no more
@@ -112,7 +113,7 @@ def recorded(outcome: Outcome) -> Recording:
     """Return what the demo has measured, to be decided again elsewhere."""
     return Recording(
         version=__version__,
-        machine=f"{os.cpu_count()} CPUs, Linux {'.'.join(platform.release().split('.')[:2])}",
+        machine=f"{counted(os.cpu_count() or 1, 'CPU')}, Linux {'.'.join(platform.release().split('.')[:2])}",
         settings=load_settings(CONFIG, "demo"),
         note=SETTINGS,
         slo=SLO,

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qosmanager.demo.story import ALONE, MANAGED, MEMORY, QUIET, SURGE, UNMANAGED, Measured, Now, Proof
+from qosmanager.model.count import counted
 from qosmanager.views.decisions import Entry, amounts, runs
 from qosmanager.views.judgement import PressureView
 from qosmanager.views.status import Status
@@ -123,7 +124,7 @@ def _measured(now: Now) -> RenderableType:
     latency = Text.assemble("p50 ", _number(now.p50), "  p99 ", (_number(now.p99), style), f" ms, SLO {_number(now.slo)}")
     grid.add_row(_heading("LS", now.ls_cores), latency, Text(_spark(now.history, now.slo), style=style))
     held = f"limit {limit:.2f} cores" if limit is not None else "no limit"
-    pods = f", {now.status.be.pods} pods" if now.status else ""
+    pods = f", {counted(now.status.be.pods, 'pod')}" if now.status else ""
     grid.add_row(_heading("BE", now.be_cores), held + pods, _gauge(now.be_cores, limit))
     return Panel(grid, title="measured", title_align="left")
 

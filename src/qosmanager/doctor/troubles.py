@@ -13,6 +13,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from qosmanager.documents.quantities import time as epoch
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Plugin, QoS, is_latency_sensitive
 from qosmanager.views.decisions import Entry
 from qosmanager.views.figures import short
@@ -98,7 +99,7 @@ def _why_slow(live: Live, slow: list[PodView], checks: list[Check]) -> tuple[str
         return "CPUSuppress may not be in effect: check its configuration", _suppress_advice(status)
     evicted = _rounds(live, Plugin.CPU_EVICT)
     refusal = next((f", now: {each.reason}" for each in status.refusals if each.plugin is Plugin.CPU_EVICT and each.pod is None), "")
-    found = f"{len(evicted)} rounds in the last 10 minutes{refusal}"
+    found = f"{counted(len(evicted), 'round')} in the last 10 minutes{refusal}"
     checks.append(Check(question="does CPUEvict evict?", found=found))
     tuning = _tuning(status)
     if not evicted:
@@ -158,8 +159,8 @@ def _evicted_often(live: Live) -> Trouble:
     status, settings = live.status, live.status.settings.cpu_evict
     rounds = {plugin: _rounds(live, plugin) for plugin in (Plugin.CPU_EVICT, Plugin.MEMORY_EVICT)}
     crossings = _crossings(live, settings.evict_threshold)
-    counted = ", ".join(f"{plugin.value} {len(times)}" for plugin, times in rounds.items())
-    checks = [Check(question="how many rounds in the last 10 minutes?", found=counted)]
+    found = ", ".join(f"{plugin.value} {len(times)}" for plugin, times in rounds.items())
+    checks = [Check(question="how many rounds in the last 10 minutes?", found=found)]
     often = {plugin for plugin, times in rounds.items() if len(times) >= OFTEN or any(b - a < 60 for a, b in pairwise(times))}
     if not often:
         return Trouble(name=name, verdict=Verdict.FINE, checks=tuple(checks), answer="BE is not evicted often")
@@ -168,7 +169,7 @@ def _evicted_often(live: Live) -> Trouble:
         advice = ("requests and limits of memory for BE; qosmanager explain --last 20 names leaking pods",)
         return Trouble(name=name, verdict=Verdict.TROUBLED, checks=tuple(checks), answer=answer, advice=advice)
     question = f"how often did the score cross {settings.evict_threshold:g}?"
-    checks.append(Check(question=question, found=f"{crossings} times, as far as decisions tell"))
+    checks.append(Check(question=question, found=f"{counted(crossings, 'time')}, as far as decisions tell"))
     calmer = []
     if settings.evict_cooldown < 120:
         calmer.append("cpuEvict.evictCooldown: 120s")
@@ -193,7 +194,7 @@ def _no_burst(live: Live) -> Trouble:
         verdict = Verdict.TROUBLED if wanting else Verdict.UNKNOWN
         return Trouble(name=name, verdict=verdict, checks=tuple(checks), answer="switch it on", advice=("cpuBurst: {mode: enforce}",))
     running = [pod.key for pod in limited if _is_raised(pod)]
-    found = f"{len(limited)} pods have a limit, {len(running)} burst, {len(wanting)} more are held back by theirs"
+    found = f"{counted(len(limited), 'pod')} with a limit: {len(running)} bursting, {len(wanting)} more held back by it"
     checks.append(Check(question="which LS pods could use it?", found=found))
     if not wanting:
         answer = f"it works: {', '.join(running)}" if running else "no LS pod is held back by its own limit"

@@ -23,6 +23,7 @@ from qosmanager.documents import quantities
 from qosmanager.documents.problem import MOST, DocumentError, Problem, printable
 from qosmanager.documents.quantities import ANY, Rule
 from qosmanager.documents.tree import Mapping, Node, Scalar, Sequence
+from qosmanager.model.count import counted
 
 S = TypeVar("S", bound=Struct)
 Rules = Table[type[Struct], Table[str, Rule]]
@@ -75,7 +76,7 @@ class Reader:
         """Raise DocumentError when anything was refused."""
         if self._further:
             last = max(problem.line or 1 for problem in self._problems)
-            message = f"{self._further} more problems are not shown"
+            message = f"{counted(self._further, 'further problem')} not shown"
             self._problems.append(Problem(source=self.source, line=last, message=message))
         if self._problems:
             raise DocumentError(self._problems)

@@ -16,6 +16,7 @@ from qosmanager.execute.ledger import Ledger
 from qosmanager.execute.tree import below
 from qosmanager.execute.writing import GONE
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.count import counted
 from qosmanager.model.plain import plain
 from qosmanager.ports import KernelFiles, OomEntry
 
@@ -176,7 +177,7 @@ class BeOomScores:
         if refused:
             return Receipt(target=_target(entry), result=Result.REFUSED, detail=f"{len(refused)} of {count}: {refused[0]}")
         original, value = str(entry.original), str(entry.value)
-        return Receipt(target=_target(entry), result=Result.APPLIED, before=original, after=value, detail=f"{count} processes")
+        return Receipt(target=_target(entry), result=Result.APPLIED, before=original, after=value, detail=counted(count, "process"))
 
     def put_back(self, group: str) -> list[Receipt]:
         """Give a group's processes their own values back, where they still hold ours; what cannot be stays in the journal."""
@@ -220,7 +221,8 @@ def put_back(kernel: KernelFiles, scores: OomScores, entry: OomEntry) -> list[Re
         return [Receipt(target=target, result=Result.FAILED, detail=f"{len(problems)} of {count}: {problems[0]}")]
     if lost and not count:
         return [Receipt(target=target, result=Result.GONE, detail=lost)]
-    return [Receipt(target=target, result=Result.APPLIED, before=str(entry.value), after=str(entry.original), detail=f"{count} processes")]
+    detail = counted(count, "process")
+    return [Receipt(target=target, result=Result.APPLIED, before=str(entry.value), after=str(entry.original), detail=detail)]
 
 
 def _target(entry: OomEntry) -> str:

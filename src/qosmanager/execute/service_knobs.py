@@ -18,6 +18,7 @@ from qosmanager.execute.ledger import holds_ours
 from qosmanager.execute.tree import group_limit
 from qosmanager.execute.writing import Trouble, read
 from qosmanager.model.actions import Knob, KnobState, Receipt, Result, Standing
+from qosmanager.model.count import counted
 from qosmanager.model.qos import is_latency_sensitive
 from qosmanager.model.workload import CgroupFile, Placement, Workload
 from qosmanager.ports import JournalEntry
@@ -175,7 +176,7 @@ class ServiceKnobs:
         refused = [receipt for receipt in receipts if receipt.result in (Result.REFUSED, Result.FAILED)]
         if refused:
             return knob_of(name, refused)
-        return Knob(name, KnobState.IN_FORCE, f"{len(receipts)} groups{_left(theirs)}")
+        return Knob(name, KnobState.IN_FORCE, f"{counted(len(receipts), 'group')}{_left(theirs)}")
 
 
 def _left(theirs: list[str]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from qosmanager.documents.problem import printable
 from qosmanager.http.answers import DecisionList, ErrorAnswer, Reading
+from qosmanager.model.count import counted
 from qosmanager.network.answering import Answering
 from qosmanager.ports import Clock
 from qosmanager.views.decisions import Entry
@@ -93,7 +94,7 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
         if size > _LARGEST:
             raise OSError("the answer does not end; is that a qosmanager?")
     if answer.length:
-        raise OSError(f"the answer was cut {answer.length} bytes before its end")
+        raise OSError(f"the answer was cut {counted(answer.length, 'byte')} before its end")
     return b"".join(parts)
 
 

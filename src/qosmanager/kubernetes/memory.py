@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.documents.quantities import LAST_TIME
+from qosmanager.model.count import counted
 from qosmanager.ports import Clock
 from qosmanager.views.log_lines import pairs
 
@@ -91,7 +92,7 @@ class AgentMemory:
         """Return why nobody (but the pod with this uid, for which it was asked already) must be evicted now, "" where somebody may."""
         now = self._clock.monotonic()
         recent = sum(now - each.at < BUDGET_OVER and each.uid != uid for each in self._kept.spent)
-        return f"{recent} pods were evicted on this node in the last hour, evictionBudget is {most}" if recent >= most else ""
+        return f"{counted(recent, 'pod')} evicted on this node in the last hour, evictionBudget is {most}" if recent >= most else ""
 
     def rests(self, uid: str, owner: str) -> str:
         """Return why no pod of this owner must be evicted now, "" where one may: one in 10 minutes."""

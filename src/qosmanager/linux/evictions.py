@@ -18,6 +18,7 @@ from qosmanager.linux.descriptor import EXHAUSTED
 from qosmanager.linux.processes import signal_members
 from qosmanager.linux.systemd import Systemd, UnitStop
 from qosmanager.model.actions import Evict
+from qosmanager.model.count import counted
 from qosmanager.model.workload import CgroupFile, Workload
 from qosmanager.ports import EvictionProgress, KernelFiles
 
@@ -132,7 +133,7 @@ class _Killing:
         pids = victim.pids()
         if now >= self._until:
             why = "; a freezer group above holds it frozen" if _frozen_from_above(victim) else ""
-            return f"{len(pids)} processes are still there {_KILL_LASTS:g} s after SIGKILL, process {min(pids)} the first{why}"
+            return f"{counted(len(pids), 'process')} still there {_KILL_LASTS:g} s after SIGKILL, process {min(pids)} the first{why}"
         # Asked before: who has ended is not there any more to tell that the freezer's group is this victim's.
         freezer = victim.kernel.version("freezer") == 1 and victim.elsewhere("freezer")
         try:

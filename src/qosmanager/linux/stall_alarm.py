@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 
 from qosmanager.linux.cgroup import Hierarchies
 from qosmanager.linux.stall_ear import Ear
+from qosmanager.model.count import counted
 from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump, MemoryGuard
 
 _LOOK_AGAIN = 10.0  # seconds after which a group that could not be listened to is tried again
@@ -60,7 +61,7 @@ class StallAlarm:
             self._arm(now)
         self._seconds += time.thread_time() - began
         triggers = f", {len(self._armed)} of them by kernel triggers" if self._armed else ""
-        return f"{len(self._ears)} services, looked at every {interval * 1000:.0f} ms{triggers}"
+        return f"{counted(len(self._ears), 'service')}, looked at every {interval * 1000:.0f} ms{triggers}"
 
     def guard(self, memory: MemoryGuard | None, interval: float) -> None:
         self._guard, self._interval = (None if self._available is None else memory), interval

@@ -17,6 +17,7 @@ from qosmanager.documents.problem import DocumentError, Problem, printable
 from qosmanager.documents.quantities import ANY, number
 from qosmanager.documents.reader import Checks, Grammar, Reader, nearest
 from qosmanager.documents.tree import parse
+from qosmanager.model.count import counted
 from qosmanager.model.qos import QoS
 from qosmanager.simulate.scenario import CpuDemand, Event, Expectation, MemoryDemand, Scenario, WorkloadSpec
 
@@ -168,7 +169,7 @@ def _check_pods(reader: Reader, scenario: Scenario) -> None:
         before, given = given, given + workload.cpus * workload.count
         if given > scenario.node.cpus >= before:
             line = reader.lines.get(f"{where}.cpus", 1)
-            reader.refuse(line, f"{where}.cpus", f"with those before it {given} CPUs, and the node has {scenario.node.cpus:g}")
+            reader.refuse(line, f"{where}.cpus", f"with those before it {counted(given, 'CPU')}, and the node has {scenario.node.cpus:g}")
 
 
 def _check_scenario(reader: Reader, scenario: Scenario, path: str) -> None:

@@ -27,6 +27,7 @@ from qosmanager.model.actions import (
 )
 from qosmanager.model.assessment import Assessment, MatrixInputs, Pressure
 from qosmanager.model.census import Census
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Mode, Plugin, Slo
 from qosmanager.model.snapshot import Pod, Snapshot
 from qosmanager.model.state import State
@@ -70,7 +71,7 @@ def plan_text(step: Step) -> str:
 def _node(step: Step) -> Iterator[str]:
     node, census, resources = step.snapshot.node, Census.of(step.snapshot), step.plan.resources
     used = "use not measured" if node.cpu_usage is None else f"{node.cpu_usage:.4g} cores in use"
-    yield f"{node.cpus:g} CPUs, {used}" + (
+    yield f"{counted(node.cpus, 'CPU')}, {used}" + (
         f"; kept for the system {resources.system_reserved:.4g}, for pods {resources.node_available:.4g}" if resources else ""
     )
     if node.memory_total is not None and node.memory_available is not None:
@@ -86,7 +87,7 @@ def _node(step: Step) -> Iterator[str]:
 def _pods(pods: tuple[Pod, ...], kind: str) -> str:
     """Sum up what is measured, and say how many pods are not."""
     measured = [pod.cpu.usage for pod in pods if pod.cpu.usage is not None]
-    count = f"{len(pods)} {kind} pod{'' if len(pods) == 1 else 's'}"
+    count = counted(len(pods), f"{kind} pod")
     if len(measured) == len(pods):
         return f"{count}, {sum(measured):.4g} cores in use"
     return (
@@ -206,7 +207,7 @@ def _held(step: Step) -> str:
             f"BE stays at {level.value} until a fall has been possible for {shown_duration(step.settings.hysteresis.hold)} without a break"
         )
     return (
-        f"BE stays at {level.value}: with a margin of {step.settings.hysteresis.margin:g} points and what BE would use "
+        f"BE stays at {level.value}: with a margin of {counted(step.settings.hysteresis.margin, 'point')} and what BE would use "
         "at the next lower level, pressure would come back"
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
+from qosmanager.model.count import counted
+
 WIDTH = 100
 
 _READINGS = {
@@ -15,7 +17,6 @@ _READINGS = {
     "ls_request": "LS request counts as {:.4g} cores",
     "cpu_trend": "CPU without BE {:+.2f} points a minute",
     "load1": "load {:.4g}",
-    "cpus": "{:g} CPUs",
     "memory_percent": "memory in use {:.1f} percent",
     "ls_memory_growth": "LS memory {:+.2f} percent a minute",
     "pgscan_direct": "direct scan {:.0f} pages/s",
@@ -33,7 +34,11 @@ def readings(inputs: Mapping[str, float | None], note: str) -> str:
     if note:
         return note
     known = {name: value for name, value in inputs.items() if value is not None}
-    return ", ".join(_READINGS.get(name, f"{name} {{:.4g}}").format(value) for name, value in known.items())
+    return ", ".join(_reading(name, value) for name, value in known.items())
+
+
+def _reading(name: str, value: float) -> str:
+    return counted(value, "CPU") if name == "cpus" else _READINGS.get(name, f"{name} {{:.4g}}").format(value)
 
 
 def wrapped(line: str) -> str:

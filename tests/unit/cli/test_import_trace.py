@@ -17,7 +17,7 @@ def test_a_machine_of_the_alibaba_trace_becomes_a_scenario_that_loads(tmp_path):
     done = run("alibaba-2018", EXAMPLES / "alibaba-2018", "--machine", "m_7", "--length", "1h", "--into", tmp_path / "m7")
     assert done.exit_code == 0, done.output
     assert "96 CPUs: 1 x c-1 (LS), 1 x c-2 (LS), 4 x batch (BE)" in done.output
-    assert "left out: 1 lines, batch_instance: no start or end" in done.output
+    assert "left out: 1 line, batch_instance: no start or end" in done.output
     loaded = load(str(tmp_path / "m7/scenario.yaml"))
     assert loaded.scenario.duration == 3600
     assert [workload.requests.cpu for workload in loaded.scenario.workloads] == [8.0, 4.0, None]

@@ -35,7 +35,7 @@ def test_it_waits_until_every_node_is_ready(server, restored):
     done = restored()
     assert (done.exit_code, done.output.splitlines()) == (
         0,
-        ["the nodes are not counted yet", "1 of 3 nodes are restored", "3 of 3 nodes are restored"],
+        ["the nodes are not counted yet", "1 of 3 nodes restored", "3 of 3 nodes restored"],
     )
 
 
@@ -46,7 +46,7 @@ def test_an_answer_that_tells_nothing_is_asked_for_again(server, restored):
     done = restored()
     assert (done.exit_code, done.output.splitlines()) == (
         0,
-        ["the server answered 502", "the server answered with something else than a DaemonSet", "1 of 1 nodes are restored"],
+        ["the server answered 502", "the server answered with something else than a DaemonSet", "1 of 1 node restored"],
     )
 
 
@@ -54,7 +54,7 @@ def test_a_node_that_is_never_ready_is_a_failure(server, restored):
     server.faults.answer(200, daemonset(3, 2), part=PART, times=9)
     done = restored("--within", "1s")
     assert done.exit_code == 1
-    assert "not done within 1s: 2 of 3 nodes are restored; kubectl -n tools get pods -o wide shows which are not ready" in done.output
+    assert "not done within 1s: 2 of 3 nodes restored; kubectl -n tools get pods -o wide shows which are not ready" in done.output
 
 
 def test_a_daemonset_that_is_not_there_ends_it_at_once(server, restored):
@@ -69,7 +69,7 @@ def test_a_permission_that_is_missing_is_named_and_may_still_come(server, restor
     server.faults.answer(200, daemonset(3, 3), part=PART)
     done = restored()
     needed = "the server answered 403: get on daemonsets restore in tools is needed"
-    assert (done.exit_code, done.output.splitlines()) == (0, [needed, "3 of 3 nodes are restored"])
+    assert (done.exit_code, done.output.splitlines()) == (0, [needed, "3 of 3 nodes restored"])
 
 
 def test_a_permission_that_never_comes_is_a_failure_that_names_it(server, restored):

@@ -118,7 +118,7 @@ def test_a_damaged_service_is_left_out_and_the_others_go_on(damage):
     kept = msgspec.json.decode(shelf.kept)
     shelf.kept = msgspec.json.encode({**kept, "shop/db": {**kept["shop/api"], **damage}})
     foresight = Foresight(shelf)
-    assert foresight.problem == "of what was learned for the forecast 1 of 2 services are damaged"
+    assert foresight.problem == "what was learned for the forecast is damaged for 1 of 2 services"
     pods = [ls("api", usage=1.0), ls("db", usage=1.0)]
     api, db = foresight.look(3.0 * DAY, MIDNIGHT + 3 * DAY + 9 * 3600, pods)
     assert (api.cores, db.cores) == (3.0, None)
@@ -142,7 +142,7 @@ WHOLE = {"levels": [1.0] * 96, "days": [3] * 96, "error": 0.1, "seen": 20_000}
 def test_a_service_with_a_number_that_cannot_be_is_damaged_and_the_others_are_kept(damage):
     shelf = Shelf(json.dumps({"shop/api": WHOLE | damage, "shop/web": WHOLE | {"seen": int(MIDNIGHT // 900)}}).encode())
     foresight = Foresight(shelf)
-    assert foresight.problem == "of what was learned for the forecast 1 of 2 services are damaged"
+    assert foresight.problem == "what was learned for the forecast is damaged for 1 of 2 services"
     live(foresight, 0, 3600)
     assert set(json.loads(shelf.kept)) == {"shop/api", "shop/web"}
 

@@ -315,7 +315,7 @@ def test_what_is_not_measured_of_some_be_pods_does_not_hide_the_others_and_is_sa
     some = replace(some, pods=(*some.pods, be("b")))
     assert limit(some) == 50 * MIB
     (refusal,) = (each for each in decided(some, settings=IO).refusals if each.rule == "io-not-measured")
-    assert refusal.reason == "BE's I/O limit goes by what is measured: not of 1 BE pods"
+    assert refusal.reason == "BE's I/O limit goes by what is measured: not of 1 BE pod"
 
 
 def cut(amount, severity, moved=NOW - 20, futile=0):

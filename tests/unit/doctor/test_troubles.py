@@ -183,6 +183,8 @@ def test_burst_refused_for_want_of_room():
 
 def test_burst_that_is_about_to_begin_or_runs_is_fine():
     idle = Node(cpus=2.0, cpu_usage=1.0)
-    assert burst(HELD, node=idle).verdict is Verdict.FINE
+    about_to = burst(HELD, node=idle)
+    assert about_to.verdict is Verdict.FINE
+    assert about_to.checks[1].found == "1 pod with a limit: 0 bursting, 1 more held back by it"
     running = burst(HELD, node=idle, bursts=record(1).state.bursts)
     assert (running.verdict, running.answer) == (Verdict.FINE, "it works: shop/api")

@@ -119,7 +119,7 @@ def test_a_hostile_value_is_shown_escaped_and_cut():
 def test_endless_problems_are_counted_not_listed():
     messages = problems("name: n\n" + "".join(f"k{number}: 1\n" for number in range(MOST + 7)))
     assert len(messages) == MOST + 1
-    assert messages[-1] == f"f.yaml:{MOST + 1}: 7 more problems are not shown"
+    assert messages[-1] == f"f.yaml:{MOST + 1}: 7 further problems not shown"
 
 
 def test_the_nearest_word_ignores_case_and_separators():

@@ -274,7 +274,7 @@ def test_the_budget_of_an_hour_is_kept(server, node):
         node.begin(evict(f"rec-{number}"), put(server, f"rec-{number}", owner=f"owner-{number}"))
     ended = node.pass_time()
     assert list(ended) == ["batch/rec-2"]
-    assert "2 pods were evicted on this node in the last hour, evictionBudget is 2" in ended["batch/rec-2"].error
+    assert "2 pods evicted on this node in the last hour, evictionBudget is 2" in ended["batch/rec-2"].error
     assert "evictionBudget is 2" in node.evictions.barred
     node.clock.now += 3600
     assert node.evictions.barred == ""

@@ -101,7 +101,7 @@ def test_batch_at_its_floor_for_ten_minutes_is_told(scene):
 
 
 def test_an_eviction_that_cannot_be_is_told_once(scene):
-    barred = Refusal(Plugin.CPU_EVICT, None, "barred", "10 pods were evicted on this node in the last hour, evictionBudget is 10")
+    barred = Refusal(Plugin.CPU_EVICT, None, "barred", "10 pods evicted on this node in the last hour, evictionBudget is 10")
     for _ in range(3):
         scene.cycle(plan=Plan(refusals=(barred,)))
     ((reason, note),) = scene.told()

@@ -121,4 +121,4 @@ def test_in_a_hurry_systemd_that_does_not_answer_is_waited_for_one_second(machin
     for now in (1.0, 1.5):
         assert evictions.poll(now)["default/job"].error == ""
     assert evictions.poll(31.4)["default/job"].error == ""
-    assert "are still there 30 s after SIGKILL" in evictions.poll(31.5)["default/job"].error
+    assert "still there 30 s after SIGKILL" in evictions.poll(31.5)["default/job"].error

@@ -10,6 +10,7 @@ from qosmanager.config.settings import Strategy, Trigger
 from qosmanager.decide.facts import Draft, Facts, cpu_held, is_terminating, ls_demand, may_be_evicted
 from qosmanager.model.actions import Evict
 from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Level, MatrixAction, Mode, Plugin, Slo
 from qosmanager.model.snapshot import Pod
 from qosmanager.model.state import Pending, State
@@ -107,7 +108,7 @@ def _why_not(facts: Facts, draft: Draft, immediate: bool) -> tuple[str, str] | N
     if draft.failures:
         return "plugin-failed", "a plugin failed in this cycle: nobody is evicted"
     if draft.state.evict_rounds >= _MOST_ROUNDS and facts.assessment.slo is not Slo.OK:
-        return "no-effect", f"{draft.state.evict_rounds} rounds left the SLO violated: standing down until it has been ok once"
+        return "no-effect", f"{counted(draft.state.evict_rounds, 'round')} left the SLO violated: standing down until it has been ok once"
     if immediate:
         return None
     if facts.settings.mode(Plugin.CPU_SUPPRESS) is not Mode.OFF and (untried := _untried(facts)) is not None:

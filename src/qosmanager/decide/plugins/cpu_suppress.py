@@ -15,6 +15,7 @@ from qosmanager.decide.motion import DEAD_BAND, MINUTE, last_minute, moved, osci
 from qosmanager.decide.objective import aim
 from qosmanager.model.actions import RestoreBeCpuLimit, RestoreBeCpuset, SetBeCpuLimit, SetBeCpuset
 from qosmanager.model.census import is_above, is_at_least
+from qosmanager.model.count import counted
 from qosmanager.model.cpu_list import format_cpus
 from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.snapshot import CpuId
@@ -164,7 +165,7 @@ def _reason(facts: Facts, draft: Draft, allowed: Allowance, limit: float) -> str
     level = draft.level
     if settings.strategy is Strategy.USAGE:
         origin = (
-            f"{facts.cpus:g} CPUs x {settings.target_utilization:g} - LS usage {counted_ls_usage(facts):.4g}"
+            f"{counted(facts.cpus, 'CPU')} x {settings.target_utilization:g} - LS usage {counted_ls_usage(facts):.4g}"
             f" - system {resources.system_reserved:.4g}"
         )
     else:
