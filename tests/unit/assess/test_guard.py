@@ -34,6 +34,19 @@ def test_its_factors_tell_their_own_readings():
     assert load.inputs == {"load1": 30.0, "load_without_be": pytest.approx(8.0), "cpus": 20.0}
 
 
+def test_where_waiting_is_not_measured_the_load_is_what_all_others_use():
+    unheard = snapshot(ls(request=10.0, usage=5.0), be(usage=9.0), cpus=20.0, cpu_usage=16.0, load1=30.0)
+    load = judged(unheard, None, Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE))).guard.factors[-1]
+    assert load.inputs["load_without_be"] == pytest.approx(7.0)
+
+
+def test_its_points_end_at_their_caps():
+    # 105 percent in use by readings of two moments (42 points), and a load of 2.5 a CPU (25).
+    full = snapshot(ls(request=10.0, usage=21.0, wait=30.0), cpus=20.0, cpu_usage=21.0, load1=50.0)
+    usage, _, _, load = judged(full, None, Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE))).guard.factors
+    assert (usage.points, load.points) == (40.0, 20.0)
+
+
 def test_level_and_matrix_go_by_it():
     full, spared = by(Strategy.PRESSURE), by(Strategy.USAGE)
     assert (full.raw_level, full.matrix.action) == (Level.HIGH, MatrixAction.THROTTLE_BE_MODERATE)

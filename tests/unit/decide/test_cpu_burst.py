@@ -3,7 +3,7 @@
 import pytest
 
 from builders import NOW, be, decided, failing_node_qos_resource, ls, of_kind, remembered, rules, snapshot
-from qosmanager.config.settings import CpuBurstSettings, Settings, SystemReserved
+from qosmanager.config.settings import CpuBurstSettings, CpuSuppressSettings, Settings, Strategy, SystemReserved
 from qosmanager.model.actions import RestoreCpuLimit, SetBeCpuLimit, SetCpuLimit
 from qosmanager.model.qos import Mode, Plugin, QoS
 from qosmanager.model.state import Burst, State
@@ -69,6 +69,15 @@ def test_the_new_limit_ends_at_usage_and_headroom():
         settings=Settings(system_reserved=SystemReserved(cpu=1.0), cpu_burst=CpuBurstSettings(min_node_cpu_idle=0.1)),
     )
     assert granted(plan) == {"shop/api": pytest.approx(2.6)}
+
+
+def test_with_a_pod_that_is_not_measured_batch_that_makes_way_is_room_all_the_same():
+    # 15 of the 16 are in use: LS 2, BE 12 and at most 1 that nobody knows of. All of BE's but its floor of 0.1 makes way.
+    plan = decided(
+        snapshot(ls(limit=2.0, usage=2.0), be(usage=12.0), be("blind"), cpu_usage=15.0),
+        settings=Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE), cpu_burst=CpuBurstSettings(min_node_cpu_idle=0.1)),
+    )
+    assert granted(plan) == {"shop/api": pytest.approx(3.0)}
 
 
 @pytest.mark.parametrize(("headroom", "grants"), [(0.0201, True), (0.02, False)])

@@ -114,9 +114,8 @@ def test_after_a_failure_nobody_is_evicted():
 
 def test_one_at_a_time_largest_first():
     plan = decided(node(*BATCH))
-    assert [(action.pod, action.memory, action.grace, action.leaking) for action in of_kind(plan, Evict)] == [
-        ("batch/b", 6 * GIB, None, False)
-    ]
+    (action,) = of_kind(plan, Evict)
+    assert (action.pod, action.memory, action.grace, action.leaking, action.growth) == ("batch/b", 6 * GIB, None, False, None)
     assert "11.00 GiB" in plan.actions[-1].reason
 
 
@@ -221,9 +220,17 @@ def test_the_grace_is_at_most_half_the_forecast(seconds, grace):
 
 @pytest.mark.parametrize(
     ("ago", "before", "grace"),
-    # 1 GiB is left: at 2 GiB in a second for half a second, at 1 GiB in two for two; what lies further back, or was less, says nothing, and
-    # a fall of an eighth of what is left is jitter.
-    [(1.0, 3 * GIB, 0.25), (2.0, 2 * GIB, 1.0), (4.0, 3 * GIB, None), (1.0, GIB, None), (0.1, GIB + GIB // 8, None)],
+    # 1 GiB is left: at 2 GiB in a second for half a second, at 1 GiB in two for two, at 3 in three for one; what lies further back, or took
+    # no time, or was less, says nothing, and a fall of an eighth of what is left is jitter.
+    [
+        (1.0, 3 * GIB, 0.25),
+        (2.0, 2 * GIB, 1.0),
+        (3.0, 4 * GIB, 0.5),
+        (3.1, 4 * GIB, None),
+        (0.0, 3 * GIB, None),
+        (1.0, GIB, None),
+        (0.1, GIB + GIB // 8, None),
+    ],
 )
 def test_where_memory_falls_right_now_the_grace_is_half_of_what_it_lasts(ago, before, grace):
     past = (Moment(time=NOW - ago, cpu_score=1.0, memory_available=before),)
@@ -255,7 +262,7 @@ def leaking(name, rss, growth=5.1 * MB, **more):
 
 def test_a_leaking_pod_that_holds_a_tenth_of_the_need_goes_first():
     found = of_kind(decided(node(*BATCH, leaking("l", int(1.1 * GIB) + 1))), Evict)
-    assert [(action.pod, action.leaking) for action in found] == [("batch/l", True)]
+    assert [(action.pod, action.leaking, action.growth) for action in found] == [("batch/l", True, 5.1 * MB)]
     assert victims(node(*BATCH, leaking("l", int(1.1 * GIB) - 1))) == ["b"]
 
 

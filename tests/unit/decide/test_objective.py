@@ -280,6 +280,25 @@ def test_eviction_waits_until_batch_is_at_its_floor():
     assert "suppress-first" in rules(plan)
 
 
+@pytest.mark.parametrize(("since", "refused"), [(4.9, ["BE has been at its floor of 0.1 cores for 4.9 s of 5"]), (5.0, [])])
+def test_at_its_floor_eviction_waits_five_seconds(since, refused):
+    before = replace(state(0.1, suffering_since=NOW - 30), floor_since=NOW - since, suppress_since=NOW - 60)
+    crowded = snapshot(ls(usage=15.5, wait=5.0, p99=0.9, slo=0.1, request=1.0), be(usage=0.11), cpu_usage=15.9, cpu_trend=2.0)
+    plan = decided(crowded, before, SLO)
+    assert [each.reason for each in plan.refusals if each.rule == "suppress-first"] == refused
+    assert (of_kind(plan, Evict) == []) is bool(refused)
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ENFORCE])
+def test_what_is_let_go_behind_the_shield_is_of_the_mode_it_was_held_in_and_forgotten(mode):
+    settings = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO, policy=Policy.CPUSET, mode=mode))
+    before = replace(state(0.5), be_cpus="0-4", be_observed=mode is Mode.OBSERVE)
+    plan = decided(shielded(calm()), before, settings)
+    assert [(type(action), action.mode) for action in plan.actions] == [(RestoreBeCpuLimit, mode), (RestoreBeCpuset, mode)]
+    after = remembered(shielded(calm()), before, settings)
+    assert (after.be_limit, after.be_cpus) == (None, None)
+
+
 def test_a_surge_that_hurt_finds_room_when_it_comes_back():
     # Two cores, for a second five, two again: what was learned leaves room for five for a while.
     limits = [after.be_limit for after, _, _ in run([wants(2.0), wants(5.6, p99=0.2), *[wants(2.0)] * 30], None, SLO)]
