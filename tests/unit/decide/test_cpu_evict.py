@@ -479,3 +479,11 @@ def test_only_suspicions_about_cpu_and_of_services_above_their_slo_count():
     assert victims(suspecting(full(), "shop/api", "batch/b3", by="io")) == ["batch/b0", "batch/b1"]
     assert victims(suspecting(full(), "shop/other", "batch/b3")) == ["batch/b0", "batch/b1"]
     assert victims(suspecting(full(), "shop/api", "batch/b3")) == ["batch/b3", "batch/b0"]
+
+
+@pytest.mark.parametrize(("other", "named"), [(0.5, "shop/api"), (0.6, "shop/api"), (0.7, "shop/web")])
+def test_of_two_services_that_suspect_a_pod_the_surer_one_is_named_and_the_first_of_equals(other, named):
+    both = snapshot(slow(usage=6.0, request=4.0, wait=1.5), slow("web", usage=6.0, request=4.0, wait=1.5), *BATCH, **FULL)
+    suspects = [Attribution(key, (Suspect("batch/b3", "cpu", sure),)) for key, sure in (("shop/api", 0.6), ("shop/web", other))]
+    reading = replace(both, attributions=tuple(suspects))
+    assert f"likely what {named} waits for" in of_kind(plan(reading), Evict)[0].reason
