@@ -65,11 +65,10 @@ def likeness(use: Series, stall: Series) -> float | None:
     if spread <= _SAME:
         return None
     r = sum(products) / spread
-    squares = sum(product * product for product in products)
-    if r <= 0 or squares <= 0:
+    if r <= _SAME:
         return 0.0
-    events = sum(map(abs, products)) ** 2 / squares
-    return round(min(1.0, r * r) * events / (events + _EVENTS), 2)
+    events = sum(map(abs, products)) ** 2 / sum(product * product for product in products)
+    return round(r * r * events / (events + _EVENTS), 2)
 
 
 def _changes(use: Series, stall: Series) -> Iterable[tuple[float, float]]:

@@ -42,8 +42,15 @@ def test_a_pod_of_which_too_little_is_known_hides_no_other():
     assert [each.pod for each in found.suspects] == ["batch/old"]
 
 
-def test_what_goes_against_the_stall_is_no_cause():
+def test_what_goes_against_the_stall_or_never_changes_with_it_is_no_cause():
     assert likeness(ON_OFF, [1 - value for value in ON_OFF]) == 0.0
+    # Changes of 1, 0, -1, 0 about a mean of 0, and of 0, 1, 0, -1: where one changes the other does not.
+    assert likeness([0, 1, 1, 0] * 2 + [0], [0, 0, 1, 1] * 2 + [0]) == 0.0
+
+
+def test_the_unit_does_not_matter():
+    small, large = [1e-9 * value for value in ON_OFF], [1e9 * value for value in ON_OFF]
+    assert likeness(small, small) == likeness(large, large) == likeness(ON_OFF, ON_OFF) is not None
 
 
 def test_a_constant_says_nothing():

@@ -27,6 +27,10 @@ def test_two_of_three_samples_raise():
     assert levels(50, 50, 65, 65, 50) == [Level.LOW, Level.LOW, Level.LOW, Level.MEDIUM, Level.MEDIUM]
 
 
+def test_a_single_value_is_its_own_median_whatever_it_weighs():
+    assert median([(0.0, 5.0)]) == 5.0
+
+
 def test_the_median_looks_back_three_seconds():
     past = (Moment(time=NOW - 3, cpu_score=99, cpu_percent=99), Moment(time=NOW - 2.5, cpu_score=20, cpu_percent=50))
     # The oldest is out; the median of 50 and 65 percent is 57.5.

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from builders import NOW, be, judged, ls, remembered, run, snapshot
-from qosmanager.config.settings import CpuSuppressSettings, Hysteresis, Settings, Smoothing
+from qosmanager.config.settings import CpuSuppressSettings, Hysteresis, Settings, Smoothing, Strategy
 from qosmanager.model.qos import Level, Mode
 from qosmanager.model.state import Bucket, Moment, State
 
@@ -70,6 +70,11 @@ def test_a_break_counts_from_the_start():
 @pytest.mark.parametrize(("score", "possible"), [(56.9, True), (57.0, False)])
 def test_the_score_must_be_inside_the_lower_level_by_the_margin(score, possible):
     assert (remembered(reading(score), held(Level.HIGH)).below_since is not None) is possible
+
+
+def test_where_batch_makes_way_nothing_more_of_it_is_looked_ahead():
+    settings = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE))
+    assert remembered(reading(56.9, be(usage=20.0)), held(Level.HIGH, be_limit=20.0), settings).below_since is not None
 
 
 @pytest.mark.parametrize(("percent", "possible"), [(57.0, True), (57.1, False)])

@@ -295,7 +295,9 @@ def late(p99, io, cpu=0.0, slo=0.02):
     [
         (late(0.021, 30.0), 50 * MIB),
         (late(0.020, 30.0), None),  # within its SLO
+        (late(0.021, 10.0), 50 * MIB),
         (late(0.021, 9.9), None),  # late, and not because of I/O
+        (late(0.021, 30.0, cpu=30.0), 50 * MIB),
         (late(0.021, 30.0, cpu=31.0), None),  # it waits for CPU above all
         (late(0.021, None), None),  # how long it waits is not known
         (late(0.021, 30.0, slo=None), None),
@@ -318,6 +320,19 @@ def test_what_is_not_measured_of_some_be_pods_does_not_hide_the_others_and_is_sa
     assert refusal.reason == "BE's I/O limit goes by what is measured: not of 1 BE pod"
 
 
+@pytest.mark.parametrize(("stall", "state", "said"), [(60.0, None, True), (50.0, None, False), (50.0, limited(), True)])
+def test_what_is_not_measured_is_said_where_it_matters(stall, state, said):
+    some = disks(stall=stall)
+    plan = decided(replace(some, pods=(*some.pods, be("b"))), state, IO)
+    assert ("io-not-measured" in {each.rule for each in plan.refusals}) is said
+
+
+# The network, iowait and the disk make 59.8 points without any stall: with one percent more it would be level HIGH.
+def test_where_no_service_runs_nobody_waits():
+    plan = decided(disks(services=(), stall=100.0, iowait=50.0, disk_util=100.0, net_util=98.0), settings=IO)
+    assert (plan.failures, plan.standing.be_io_limit) == ((), None)
+
+
 def cut(amount, severity, moved=NOW - 20, futile=0):
     """BE moved 100 MiB/s when a service began to suffer so much."""
     hold = IoHold(limit=amount, own=100 * MIB, moved=moved, severity=severity)
@@ -326,6 +341,27 @@ def cut(amount, severity, moved=NOW - 20, futile=0):
 
 def test_the_severity_is_kept_from_the_beginning():
     assert remembered(late(0.03, 30.0), None, IO).be_io == IoHold(limit=50 * MIB, own=100 * MIB, moved=NOW, severity=pytest.approx(1.5))
+    # A fall later it is as it was; where the limit was rising meanwhile it begins now.
+    for before, severity in ((1.4, 1.4), (None, pytest.approx(1.5))):
+        assert remembered(late(0.03, 30.0), cut(64 * MIB, before), IO).be_io == IoHold(
+            limit=32 * MIB, own=100 * MIB, moved=NOW, severity=severity
+        )
+
+
+# The score of level HIGH begins at 60.
+@pytest.mark.parametrize(("stall", "severity"), [(60.0, 1.0), (90.0, 1.5)])
+def test_at_level_high_the_severity_is_the_score_against_where_it_begins(stall, severity):
+    assert remembered(disks(stall=stall), None, IO).be_io.severity == severity
+
+
+def test_nine_tenths_of_the_severity_is_no_better():
+    # 90 / 60 = 1.5, and 0.9 x 1.667 as well.
+    assert remembered(disks(stall=90.0), cut(100 * MIB // 8, 1.5 / 0.9), IO).io_lesson.futile == 1
+
+
+def test_a_rise_is_remembered_and_its_next_fall_begins_anew():
+    risen = remembered(disks(stall=50.0), cut(64 * MIB, 1.5, moved=NOW - 10), IO).be_io
+    assert risen == IoHold(limit=80 * MIB, own=100 * MIB, moved=NOW, severity=None)
 
 
 @pytest.mark.parametrize(
@@ -369,9 +405,10 @@ def test_it_is_said_that_it_is_borne():
     )
 
 
-def test_a_limit_that_could_end_forgives_one_of_no_use():
-    found = remembered(disks(stall=50.0), cut(160 * MIB, None, futile=2), IO)
-    assert (found.be_io, found.io_lesson.futile) == (None, 1)
+@pytest.mark.parametrize(("futile", "left"), [(2, 1), (1, 0), (0, 0)])
+def test_a_limit_that_could_end_forgives_one_of_no_use(futile, left):
+    found = remembered(disks(stall=50.0), cut(160 * MIB, None, futile=futile), IO)
+    assert (found.be_io, found.io_lesson.futile) == (None, left)
 
 
 def test_in_half_an_hour_of_somebody_elses_disk_be_is_held_for_three_minutes():
