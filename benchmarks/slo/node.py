@@ -37,7 +37,7 @@ BEFORE = 2.0  # seconds in which the services run alone, and the agent starts: a
 @dataclass
 class Result:
     """One run: milliseconds; batch's CPU in cores, and its rounds of work a second, which go up and down with the speed of a shared host.
-    `outside`: CPU of others on the machine, in cores, of which the agent's own is not one."""
+    `outside`: CPU of others on the machine, in cores, of which neither the agent nor the kernel's own threads are (they serve the disk)."""
 
     situation: str
     treatment: str
@@ -71,7 +71,6 @@ class Node:
         self.directory = tempfile.TemporaryDirectory(prefix="qosm-slo-", dir="/var/tmp")
         self.here = Path(self.directory.name)
         self.agent: subprocess.Popen[bytes] | None = None
-        self.metrics: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -83,9 +82,6 @@ class Node:
                 self.agent.wait(20)
             self.agent.kill()
             self.agent.wait()
-        for process in self.metrics:
-            process.kill()
-            process.wait()
         self.groups.remove()
         self.aside.close()
         self.directory.cleanup()
@@ -125,7 +121,7 @@ class Node:
         self._wait(judged, end + PATIENCE + 3)
         late = sorted(seconds * 1000 for path in judged for due, seconds in Latencies.read(path) if due >= measured)
         took = after["time"] - before["time"]
-        spent = {name: (after[name] - before[name]) / took for name in ("machine", "node", "be", "agent", "own", "rounds")}
+        spent = {name: (after[name] - before[name]) / took for name in ("machine", "kernel", "node", "be", "agent", "own", "rounds")}
         log = (self.here / "agent.log").read_text() if treatment.agent is not None else ""
         return Result(
             situation=situation.name,
@@ -136,7 +132,7 @@ class Node:
             requests=len(late),
             be_cores=spent["be"],
             rounds=spent["rounds"],
-            outside=max(0.0, spent["machine"] - spent["node"] - spent["agent"] - spent["own"]),
+            outside=max(0.0, spent["machine"] - spent["kernel"] - spent["node"] - spent["agent"] - spent["own"]),
             agent_cores=spent["agent"],
             moved=spent["rounds"] / 1e6 if situation.disk else None,
             oom_kills=int(after["oom"] - before["oom"]),
@@ -182,13 +178,13 @@ class Node:
                 make_file(self.here / f"{place}.data", FILE)
 
     def _prepare_metrics(self) -> None:
-        """A histogram for each service, and where the agent finds those that have an objective."""
+        """A histogram for each service; those that have an objective answer the agent, from within their group."""
         for service in self.services:
             (self.here / f"{service.name}.histogram").write_bytes(bytes(Histogram.LENGTH * self.cpus))
             if service.slo and self.treatment.agent is not None:
                 given = {"histogram": str(self.here / f"{service.name}.histogram"), "port": str(self.here / f"{service.name}.port")}
                 given["end"] = time.monotonic() + 120
-                self.metrics.append(subprocess.Popen([sys.executable, str(LOAD), "metrics", json.dumps(given)]))
+                self._start(service.name, "metrics", given)
                 self._wait([Path(given["port"])], time.monotonic() + 10)
 
     def _start(self, group: str, program: str, given: dict) -> None:
@@ -271,6 +267,7 @@ class Node:
         return {
             "time": time.monotonic(),
             "machine": _machine(),
+            "kernel": _kernel_threads(),
             "node": self._used(""),
             "be": self._used("be"),
             "agent": _process(self.agent.pid) if self.agent is not None else 0.0,
@@ -307,5 +304,23 @@ def _machine() -> float:
 
 
 def _process(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return _spent(_stat(pid))
+
+
+def _kernel_threads() -> float:
+    """CPU seconds of the kernel's threads that run now: kthreadd's children."""
+    total = 0.0
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with contextlib.suppress(OSError):  # it may have ended
+                words = _stat(int(each.name))
+                total += _spent(words) if words[1] == "2" else 0.0
+    return total
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _spent(words: list[str]) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
