@@ -15,19 +15,20 @@ _SURGE = 0.1  # of the CPUs: LS usage that much above its mean is no noise
 
 def room_beside_demand(facts: Facts, draft: Draft) -> float:
     """Return node_available less what the LS pods want or were granted, in cores: more than this never fits the node."""
-    taken = 0.0
-    for key, wanted in facts.ls_wanted:
-        taken += max(wanted, draft.granted.get(key, 0.0)) if draft.granted else wanted
-    return draft.resources.node_available - taken - forecast_claim(facts, draft)
+    return draft.resources.node_available - sum(_taken(facts, draft).values()) - forecast_claim(facts, draft)
 
 
 def forecast_claim(facts: Facts, draft: Draft) -> float:
     """Return what services will soon want beyond what they want or were granted now, in cores, where the forecast is enforced."""
     if facts.settings.forecast.mode is not Mode.ENFORCE:
         return 0.0
-    wanted = {key: max(cores, draft.granted.get(key, 0.0)) for key, cores in facts.ls_wanted}
-    soon = ((each.cores, sum(wanted.get(key, 0.0) for key in each.pods)) for each in facts.snapshot.forecasts)
+    taken = _taken(facts, draft)
+    soon = ((each.cores, sum(taken.get(key, 0.0) for key in each.pods)) for each in facts.snapshot.forecasts)
     return sum(max(0.0, cores - now) for cores, now in soon if cores is not None)
+
+
+def _taken(facts: Facts, draft: Draft) -> dict[str, float]:
+    return {key: max(cores, draft.granted.get(key, 0.0)) for key, cores in facts.ls_wanted}
 
 
 class Allowance(Struct, frozen=True):
@@ -65,6 +66,4 @@ def counted_ls_usage(facts: Facts) -> float:
 
 def ls_claim(facts: Facts, draft: Draft) -> float:
     """Return the sum over LS pods of max(request, granted burst limit), in cores."""
-    if not draft.granted:
-        return facts.census.ls_request
     return sum(max(pod.cpu.request or 0.0, draft.granted.get(pod.key, 0.0)) for pod in facts.census.ls)

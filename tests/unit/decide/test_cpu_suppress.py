@@ -52,6 +52,15 @@ def test_the_strategy_usage_aims_at_a_utilization():
     assert limit(reading, wanted=settings(strategy=Strategy.USAGE, target_utilization=0.5)) == pytest.approx(5.0)
 
 
+def test_what_a_burst_grants_is_room_that_batch_does_not_have():
+    # Strategy usage aims at 16 - 2.2; a burst of 2 to 3 cores and 0.2 of the other service leave less.
+    burst = Burst(pod="shop/api", base_limit=2.0, limit=3.0, started=NOW - 1)
+    reading = snapshot(ls(request=1.0, limit=2.0, usage=2.0), ls("web", usage=0.2), cpu_usage=2.2)
+    assert limit(reading, State(bursts=(burst,)), settings(strategy=Strategy.USAGE, target_utilization=1.0)) == pytest.approx(12.8)
+    # Strategy pressure takes off the 3 as well, and nothing for a service that requests nothing.
+    assert limit(reading, State(bursts=(burst,))) == pytest.approx(12.8)
+
+
 USAGE = settings(strategy=Strategy.USAGE)
 
 

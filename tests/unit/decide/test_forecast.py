@@ -12,9 +12,9 @@ from qosmanager.model.qos import Mode
 USAGE = CpuSuppressSettings(strategy=Strategy.USAGE, target_utilization=1.0)
 
 
-def limit(*forecasts, mode=Mode.ENFORCE):
+def limit(*forecasts, mode=Mode.ENFORCE, more=()):
     """16 CPUs, two services that use 2 and 1, batch that uses 1; strategy usage: 16 - 3 = 13 without a forecast."""
-    reading = snapshot(ls("api", usage=2.0), ls("db", usage=1.0), be(usage=1.0), cpu_usage=4.0)
+    reading = snapshot(ls("api", usage=2.0), ls("db", usage=1.0), be(usage=1.0), *more, cpu_usage=4.0)
     settings = Settings(cpu_suppress=USAGE, forecast=ForecastSettings(mode=mode))
     action = of_kind(decided(replace(reading, forecasts=forecasts), None, settings), SetBeCpuLimit)[0]
     return action.cores, action.reason
@@ -28,6 +28,12 @@ def test_batch_leaves_free_what_is_foretold_beyond_what_is_wanted_now():
 
 def test_the_pods_of_a_service_count_together():
     assert limit(Forecast("shop/all", ("shop/api", "shop/db"), cores=5.0))[0] == pytest.approx(16 - 3 - 2)
+
+
+def test_what_little_a_service_uses_and_what_is_gone_are_no_more_than_they_are():
+    # 0.5 foretold for one that uses nothing, and for one that is gone.
+    assert limit(Forecast("shop/idle", ("shop/idle",), cores=0.5), more=(ls("idle", usage=0.0),))[0] == pytest.approx(16 - 3 - 0.5)
+    assert limit(Forecast("shop/gone", ("shop/gone",), cores=0.5))[0] == pytest.approx(16 - 3 - 0.5)
 
 
 def test_it_never_loosens():
