@@ -181,7 +181,8 @@ def test_a_reload_takes_up_the_configuration_without_a_restart():
     (SETTINGS / "config.yaml").write_text(CONFIG.replace("0.4", "0.5"))
     run("systemctl", "reload", UNIT)
     wait_for("a word of it", lambda: "Reloaded workloads=2" in journal())
-    assert (agent(), restarts(), show(UNIT, "ActiveState")) == (*before, "active")
+    wait_for("the end of the reload", lambda: show(UNIT, "ActiveState") == "active")
+    assert (agent(), restarts()) == before
 
 
 def test_a_pause_is_seen_in_its_status_and_leaves_the_limit():
