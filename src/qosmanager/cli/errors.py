@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import click
+from click.exceptions import Exit
 
 from qosmanager.documents.problem import DocumentError
 from qosmanager.linux.boot import PartialProcError
@@ -30,6 +31,12 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 class Commands(click.Group):
     """A group of commands that reports a refused document, and an output that takes no more, instead of raising it. A closed pipe ends a
     command quietly (click does that)."""
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        try:
+            return super().make_context(*given, **more)
+        except KeyboardInterrupt:
+            raise Exit(INTERRUPTED) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         if isinstance(sys.stdout, io.TextIOWrapper):
