@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from builders import GIB, NOW, be, decided, of_kind, slow, snapshot
 from qosmanager.config.settings import MemoryEvictSettings, Settings
 from qosmanager.model.actions import Evict
-from qosmanager.model.qos import Level, Mode
+from qosmanager.model.qos import Level, Mode, Plugin
 from qosmanager.model.snapshot import EVICTIONS
 from qosmanager.model.state import State
 
@@ -25,7 +25,7 @@ def test_cpu_evict_says_that_nobody_can_be_evicted(change, why):
     assert of_kind(decided(SHORT_OF_CPU, TRIED), Evict)
     plan = decided(replace(SHORT_OF_CPU, **change), TRIED)
     assert of_kind(plan, Evict) == []
-    assert ("barred", why) in [(refusal.rule, refusal.reason) for refusal in plan.refusals]
+    assert (Plugin.CPU_EVICT, "barred", why) in [(refusal.plugin, refusal.rule, refusal.reason) for refusal in plan.refusals]
 
 
 @pytest.mark.parametrize(("change", "why"), BARRED)
@@ -34,6 +34,7 @@ def test_memory_evict_at_oom_risk_is_then_degraded(change, why):
     plan = decided(replace(OOM_RISK, **change))
     assert of_kind(plan, Evict) == []
     assert plan.degraded[-1] == f"evictions_barred: {why}"
+    assert (Plugin.MEMORY_EVICT, "barred", why) in [(refusal.plugin, refusal.rule, refusal.reason) for refusal in plan.refusals]
 
 
 def test_without_oom_risk_or_without_memory_evict_nothing_is_degraded():

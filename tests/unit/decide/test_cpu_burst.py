@@ -80,6 +80,15 @@ def test_with_a_pod_that_is_not_measured_batch_that_makes_way_is_room_all_the_sa
     assert granted(plan) == {"shop/api": pytest.approx(3.0)}
 
 
+def test_batch_makes_way_down_to_its_floor():
+    # 13 of the 16 cores are the system's; LS uses 2, and BE 0.5 of which it gives up 0.4: 3 - 2 - 0.1 are left.
+    settings_ = Settings(
+        cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE), cpu_burst=CpuBurstSettings(min_node_cpu_idle=0.05, burst_ratio=2.0)
+    )
+    plan = decided(snapshot(ls(limit=2.0, usage=2.0), be(usage=0.5), cpu_usage=15.5), settings=settings_)
+    assert granted(plan) == {"shop/api": pytest.approx(2.9)}
+
+
 @pytest.mark.parametrize(("headroom", "grants"), [(0.0201, True), (0.02, False)])
 def test_a_grant_is_worth_more_than_one_percent(headroom, grants):
     plan = decided(snapshot(ls(limit=2.0, usage=2.0), be(usage=14.0 - headroom), cpu_usage=8.0))

@@ -29,8 +29,11 @@ def held(high=20 * GIB, **more):
 
 
 def high(reading, state=None, wanted=MEMORY):
+    """What is remembered stands in the plan."""
     found = remembered(reading, state, wanted).be_memory
-    return None if found is None else found.high
+    stands = decided(reading, state, wanted).standing.be_memory_high
+    assert stands == (None if found is None else found.high)
+    return stands
 
 
 # -- what stands ---------------------------------------------------------------------------------------------------------------
@@ -216,8 +219,11 @@ def disks(*, stall, read=100 * MIB, write=40 * MIB, services=(None,), **more):
 
 
 def limit(reading, state=None, wanted=IO):
+    """What is remembered stands in the plan."""
     found = remembered(reading, state, wanted).be_io
-    return None if found is None else found.limit
+    stands = decided(reading, state, wanted).standing.be_io_limit
+    assert stands == (None if found is None else found.limit)
+    return stands
 
 
 def limited(amount=64 * MIB, moved=NOW - 20, own=100 * MIB):
