@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -16,15 +18,43 @@ from qosmanager.views.status import PodView, Status
 _ORDER = tuple(each.value for each in QoS)  # the order of protection
 _WIDE = 110  # columns from which more is shown of each pod
 _QOS_WIDTH = 6
-_HEADINGS = (("CPU", 5), ("WAIT", 4), ("THR", 4), ("LIMIT", 5), ("NOW", 5), ("MEMORY", 6), ("P99/SLO", 9))
-_WIDE_HEADINGS = (
-    ("PRIO", 5),
-    ("REQUEST", 7),
-    *_HEADINGS[:6],
-    ("REQUEST", 7),
-    ("LIMIT", 6),
-    ("P99/SLO ms", 10),
+_NAME_LEAST = 12  # columns in which a name can still be told from its siblings
+
+
+class _Column(NamedTuple):
+    """A heading, what it takes at least, and how important it is: where there is no room, the largest `rank` goes first."""
+
+    heading: str
+    size: int
+    rank: int
+
+
+_NARROW = (
+    _Column("CPU", 5, 0),
+    _Column("WAIT", 4, 4),
+    _Column("THR", 4, 6),
+    _Column("LIMIT", 5, 5),
+    _Column("NOW", 5, 3),
+    _Column("MEMORY", 6, 2),
+    _Column("P99/SLO", 9, 1),
 )
+_EXTENSIVE = (
+    _Column("PRIO", 5, 10),
+    _Column("REQUEST", 7, 7),
+    *_NARROW[:6],
+    _Column("REQUEST", 7, 8),
+    _Column("LIMIT", 6, 9),
+    _Column("P99/SLO ms", 10, 1),
+)
+
+
+class _Row(NamedTuple):
+    """What stands in a line: its class, then for so many columns a name, then a cell for each column."""
+
+    qos: str
+    name: Callable[[int], str | Text]
+    cells: list[str | Text]
+    style: str
 
 
 def rows_wanted(pods: Iterable[PodView], lines: int | None) -> dict[str, int]:
@@ -42,28 +72,49 @@ def rows_wanted(pods: Iterable[PodView], lines: int | None) -> dict[str, int]:
 
 
 def pod_table(status: Status, width: int, shown: dict[str, int]) -> Table:
-    """Return the table, at most `width` columns; a long name is cut in its middle, because its end tells it from its siblings."""
+    """Return the table, at most `width` columns: what does not fit is left out, the least important column first. A long name is cut in
+    its middle, because its end tells it from its siblings; a number never is."""
     wide = width >= _WIDE
     gap = 2 if wide else 1
-    headings = _WIDE_HEADINGS if wide else _HEADINGS
-    for_names = width - _QOS_WIDTH - gap - sum(size + gap for _, size in headings)
+    columns = _EXTENSIVE if wide else _NARROW
+    rows = list(_rows(status, shown, wide))
+    sizes = [max(column.size, *(len(row.cells[place]) for row in rows)) for place, column in enumerate(columns)]
+    for_names = width - _QOS_WIDTH - gap
+    kept = []
+    for place in sorted(range(len(columns)), key=lambda place: columns[place].rank):
+        if for_names - sizes[place] - gap < _NAME_LEAST:
+            break
+        for_names -= sizes[place] + gap
+        kept.append(place)
+    kept.sort()
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     table.add_column("QOS", min_width=_QOS_WIDTH)
     table.add_column("POD", no_wrap=True)
-    for heading, size in headings:
-        table.add_column(heading, justify="right", no_wrap=True, min_width=size)
-    for qos, pods in _by_class(status.pods).items():
-        limit = status.be.limit if qos == QoS.BE.value else None
-        table.add_row(*_class_row(qos, pods, shown[qos], limit, wide), style="bold")
-        pods.sort(key=lambda pod: (-(pod.cpu["usage"] or 0.0), pod.key))
-        for pod in pods[: shown[qos]]:
-            table.add_row(*_pod_row(pod, max(12, for_names), wide))
+    for place in kept:
+        table.add_column(columns[place].heading, justify="right", no_wrap=True, min_width=sizes[place])
+    for row in rows:
+        table.add_row(row.qos, row.name(for_names), *(row.cells[place] for place in kept), style=row.style)
     return table
 
 
-def _class_row(qos: str, pods: list[PodView], shown: int, limit: float | None, wide: bool) -> list[str | Text]:
-    count = counted(len(pods), "pod")
-    cells: list[str | Text] = [qos, count if shown == len(pods) else f"{count}, {shown} shown"]
+def _rows(status: Status, shown: dict[str, int], wide: bool) -> Iterator[_Row]:
+    for qos, pods in _by_class(status.pods).items():
+        limit = status.be.limit if qos == QoS.BE.value else None
+        yield _Row(qos, partial(_class_name, len(pods), shown[qos]), _class_cells(pods, limit, wide), "bold")
+        pods.sort(key=lambda pod: (-(pod.cpu["usage"] or 0.0), pod.key))
+        for pod in pods[: shown[qos]]:
+            yield _Row("", partial(_pod_name, pod), _pod_cells(pod, wide), "")
+
+
+def _class_name(pods: int, shown: int, most: int) -> str:
+    count = counted(pods, "pod")
+    if shown == pods:
+        return count
+    words = f"{count}, {shown} shown"
+    return words if len(words) <= most else f"{shown}/{count}"
+
+
+def _class_cells(pods: list[PodView], limit: float | None, wide: bool) -> list[str | Text]:
     throttled = _over(max, (pod.cpu["throttled"] for pod in pods))
     usage, wait = (_over(sum, (pod.cpu[name] for pod in pods)) for name in ("usage", "wait"))
     narrow: list[str | Text] = [_cores(usage), _cores(wait), _percent(throttled), "", _cores(limit) if limit is not None else ""]
@@ -73,13 +124,18 @@ def _class_row(qos: str, pods: list[PodView], shown: int, limit: float | None, w
     if wide:
         requests = _cores(_over(sum, (pod.cpu["request"] for pod in pods)))
         memory_requests = _bytes(_over(sum, (pod.memory["request"] for pod in pods)))
-        return [*cells, "", requests, *narrow, memory, memory_requests, "", slo]
-    return [*cells, *narrow, memory, slo]
+        return ["", requests, *narrow, memory, memory_requests, "", slo]
+    return [*narrow, memory, slo]
 
 
-def _pod_row(pod: PodView, for_name: int, wide: bool) -> list[str | Text]:
+def _pod_name(pod: PodView, most: int) -> Text:
     mark = " ending" if pod.terminating else " critical" if pod.critical else ""
-    name = Text.assemble(_cut(pod.key, for_name - len(mark)), (mark, "yellow"))
+    if most - len(mark) < _NAME_LEAST:
+        return Text(_cut(pod.key, most), "yellow" if mark else "")
+    return Text.assemble(_cut(pod.key, most - len(mark)), (mark, "yellow"))
+
+
+def _pod_cells(pod: PodView, wide: bool) -> list[str | Text]:
     own, now = pod.cpu["limit"], pod.cpu["effective_limit"]
     raised = own is not None and now is not None and now > own
     in_force = Text(_cores(now), style="bold cyan" if raised else "")
@@ -87,8 +143,8 @@ def _pod_row(pod: PodView, for_name: int, wide: bool) -> list[str | Text]:
     memory, latency = _bytes(pod.memory["rss"]), _latency(pod)
     if wide:
         sizes = (_bytes(pod.memory["request"]), _bytes(pod.memory["limit"]))
-        return ["", name, str(pod.priority), _cores(pod.cpu["request"]), *narrow, memory, *sizes, latency]
-    return ["", name, *narrow, memory, latency]
+        return [str(pod.priority), _cores(pod.cpu["request"]), *narrow, memory, *sizes, latency]
+    return [*narrow, memory, latency]
 
 
 def _cut(name: str, most: int) -> str:

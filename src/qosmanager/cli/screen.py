@@ -77,8 +77,21 @@ def _fitted(line: Text, room: Room, hang: int) -> Text:
         line = folded(line, room.width, hang)
         line.overflow = "fold"
     else:
+        line = _cut(line, room.width, hang)
         line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def _cut(line: Text, width: int, hang: int) -> Text:
+    """Cut a line that is too long between two words: half a number would be taken for a whole one."""
+    if line.cell_len <= width:
+        return line
+    end = line.plain.rfind(" ", hang + 1, width - 1)
+    if end < 0:
+        return line
+    head = line[:end]
+    head.rstrip()
+    return head.append(" …")
 
 
 def _title(status: Status) -> Iterator[Text]:

@@ -33,7 +33,7 @@ from qosmanager.views.beside import Beside
 from qosmanager.views.cluster import ClusterView
 from qosmanager.views.recording import RecordingView
 from qosmanager.views.status import About, status
-from records import API, LIMIT, MIB, WALL, receipt, record
+from records import API, CRUNCH, LIMIT, MIB, WALL, receipt, record
 
 
 def run(*arguments, columns=100):
@@ -136,6 +136,45 @@ def test_no_line_is_wider_than_the_terminal(columns, count):
     lines = shown(with_pods(*named), columns=columns)
     assert max(map(len, lines)) <= columns
     assert sum("pod-" in row or "shop/" in row for row in lines) >= count
+
+
+@pytest.mark.parametrize(
+    ("columns", "headings", "service", "batch"),
+    [
+        (25, "POD CPU", "shop/api 0.75", "batch/crunch 0.50"),
+        (40, "POD CPU P99/SLO", "shop/api 0.75 12345/10000", "batch/crunch 0.50 -"),
+        (60, "POD CPU WAIT NOW MEMORY P99/SLO", "shop/api 0.75 0.05 3.00 100Mi 12345/10000", "batch/crunch 0.50 - - 300Mi -"),
+        (
+            80,
+            "POD CPU WAIT THR LIMIT NOW MEMORY P99/SLO",
+            "shop/api 0.75 0.05 0% 2.00 3.00 100Mi 12345/10000",
+            "batch/crunch 0.50 - - - - 300Mi -",
+        ),
+    ],
+)
+def test_a_narrow_terminal_shows_less_of_each_pod_and_that_whole(columns, headings, service, batch):
+    late = replace(API, latency=PodLatency(p99=12.345, slo=10.0))
+    lines = [" ".join(row.split()) for row in shown(with_pods(late, CRUNCH), columns=columns)]
+    start = lines.index(f"QOS {headings}")
+    assert (lines[start + 2], lines[start + 4]) == (service, batch)
+
+
+def test_no_room_for_how_many_are_shown_in_words_is_room_for_figures():
+    lines = shown_on_top(with_pods(*many_pods(20)), Room(36, 24))
+    assert line(lines, "LS").split() == ["LS", "4/10", "pods", "0.90"]
+
+
+def test_a_line_is_cut_between_two_words():
+    lines = shown_on_top(record(5), Room(34, 24))
+    assert line(lines, "node") == "node    1.50 of 2 CPUs, load -, …"
+    assert line(lines, "cpu") == "cpu     ███░░░░░░░  30.0 HIGH …"
+
+
+def shown_on_top(of, room):
+    moment = Moment(status=status(of, Settings(), About(version="1", pid=1, started=0.0)), decisions=())
+    console = Console(width=room.width, record=True, file=io.StringIO())
+    console.print(screen(moment, room))
+    return [line.rstrip() for line in console.export_text().splitlines()]
 
 
 def test_json_is_what_the_agent_answers():
