@@ -39,18 +39,21 @@ class Supervised:
         self._longest = manager.watchdog or 0.0
         self._ready = False
         self._due = 0.0
+        self._told = ""
 
     def cycle_done(self, record: CycleRecord, settings: Settings) -> None:
         self._listener.cycle_done(record, settings)
-        now = time.monotonic()
+        now, news = time.monotonic(), _news(record)
+        status = f"cycle {record.number}: {news}"
         if not self._ready:
             self._ready = True
             # As patient as /healthz, for a period may be longer than what the unit says.
             self._manager.allow(max(self._longest, MISSED_PERIODS * settings.sync_period))
-            self._manager.ready(_status(record))
-        if now >= self._due:
+            self._manager.ready(status)
+        if now >= self._due or news != self._told:
+            self._told = news
             self._due = now + (self._manager.watchdog or 40.0) / _SIGNS
-            self._manager.alive(_status(record))
+            self._manager.alive(status)
 
     def cycle_failed(self, error: Exception) -> None:
         self._listener.cycle_failed(error)
@@ -61,10 +64,10 @@ class Supervised:
         self._ready = False
 
 
-def _status(record: CycleRecord) -> str:
-    """Return what `systemctl status` shows."""
+def _news(record: CycleRecord) -> str:
+    """Return what `systemctl status` shows of a cycle; once it changes it is told at once."""
     state, paused = record.state, "paused, " if record.snapshot.paused else ""
     held = state.be_cpus or (f"{short(state.be_limit)} cores" if state.be_limit is not None else "no limit")
     pods = counted(len(record.snapshot.pods), "pod")
     held += " (only observed)" if state.be_observed else ""
-    return f"cycle {record.number}: {paused}level {record.assessment.effective_level.value}, BE {held}, {pods}"
+    return f"{paused}level {record.assessment.effective_level.value}, BE {held}, {pods}"

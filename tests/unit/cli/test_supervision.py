@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from qosmanager.cli.supervision import Supervised
 from qosmanager.config.settings import Settings
+from qosmanager.model.qos import Level
 from records import record
 
 
@@ -19,8 +22,7 @@ class Manager:
         self.said.append("reloading")
 
     def alive(self, status: str) -> None:
-        del status
-        self.said.append("alive")
+        self.said.append(f"alive: {status}")
 
     def allow(self, seconds: float) -> None:
         self.said.append(f"allow {seconds:g}")
@@ -46,8 +48,24 @@ def test_the_first_finished_cycle_makes_it_ready_and_each_is_passed_on():
     assert manager.said == []
     supervised.cycle_done(record(1), Settings())
     supervised.cycle_done(record(2), Settings())
-    assert manager.said == ["allow 30", "ready: cycle 1: level HIGH, BE 0.60 cores, 3 pods", "alive"]
+    seen = "cycle 1: level HIGH, BE 0.60 cores, 3 pods"
+    assert manager.said == ["allow 30", f"ready: {seen}", f"alive: {seen}"]
     assert (listener.cycles, listener.errors) == ([1, 2], ["no node yet"])
+
+
+def test_what_changes_is_told_at_once_and_what_stays_only_from_time_to_time():
+    manager = Manager(watchdog=3600.0)
+    supervised = Supervised(Listener(), manager)
+    held = record(1)
+    lower = replace(held, number=3, state=replace(held.state, be_limit=0.5))
+    calmer = replace(lower, number=4, assessment=replace(lower.assessment, effective_level=Level.LOW))
+    for each in (held, replace(held, number=2), lower, calmer, replace(calmer, number=5)):
+        supervised.cycle_done(each, Settings())
+    assert [said for said in manager.said if said.startswith("alive")] == [
+        "alive: cycle 1: level HIGH, BE 0.60 cores, 3 pods",
+        "alive: cycle 3: level HIGH, BE 0.50 cores, 3 pods",
+        "alive: cycle 4: level LOW, BE 0.50 cores, 3 pods",
+    ]
 
 
 def test_a_long_period_asks_for_five_of_them():
