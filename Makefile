@@ -143,7 +143,7 @@ soak-day: $(VENV)/.ready
 soak-real: $(VENV)/.ready
 	$(LONG) -s -m soak tests/soak/test_real_run.py
 
-# Every shipped scenario at its full length, days included, with both strategies, with the agent and without it (half an hour).
+# Every shipped scenario at its full length, days included, with all strategies, with the agent and without it (some 40 min).
 soak-scenarios: $(VENV)/.ready
 	$(LONG) -s -m soak tests/soak/test_scenarios.py tests/soak/test_forecast.py
 

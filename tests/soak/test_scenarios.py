@@ -1,8 +1,10 @@
-"""Every shipped scenario at its full length, with both strategies (make soak-scenarios; about half an hour)."""
+"""Every shipped scenario at its full length, with all strategies, and `slo` without the weights too (make soak-scenarios; about 40 min)."""
 
 import pytest
+from msgspec.structs import replace
 
-from qosmanager.config.settings import CpuSuppressSettings, Settings, Strategy
+from qosmanager.config.settings import CpuSuppressSettings, NodeQosResourceSettings, Settings, Strategy
+from qosmanager.model.qos import Mode
 from qosmanager.simulate.load import load, shipped
 from qosmanager.simulate.report import report
 from qosmanager.simulate.run import managed, unmanaged
@@ -12,10 +14,14 @@ from qosmanager.simulate.tally import Tally
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
-@pytest.mark.parametrize("strategy", list(Strategy), ids=[strategy.value for strategy in Strategy])
+CONFIGURATIONS = {strategy.value: Settings(cpu_suppress=CpuSuppressSettings(strategy=strategy)) for strategy in Strategy}
+CONFIGURATIONS["slo, weights off"] = replace(CONFIGURATIONS["slo"], node_qos_resource=NodeQosResourceSettings(mode=Mode.OFF))
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
 @pytest.mark.parametrize("name", shipped())
-def test_a_whole_scenario_meets_what_it_expects(name, strategy):
-    loaded, settings = load(name), Settings(cpu_suppress=CpuSuppressSettings(strategy=strategy))
+def test_a_whole_scenario_meets_what_it_expects(name, configuration):
+    loaded, settings = load(name), CONFIGURATIONS[configuration]
     tallies = {agent: Tally(loaded, settings) for agent in Agent}
     for agent, tally in tallies.items():
         for cycle in (managed if agent is Agent.ON else unmanaged)(loaded, settings, 1):
@@ -23,7 +29,7 @@ def test_a_whole_scenario_meets_what_it_expects(name, strategy):
             tally.add(cycle)
     told = report(loaded, settings, 1, tallies)
     for agent, totals in told.totals.items():
-        print(name, strategy.value, agent.value, totals)
+        print(name, configuration, agent.value, totals)
     for finding in told.findings:
         print("  ", finding)
     assert [finding for finding in told.findings if finding.met is False] == []

@@ -7,7 +7,8 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from qosmanager.cli.main import main
-from qosmanager.config.settings import CpuSuppressSettings, Settings, Strategy
+from qosmanager.config.settings import CpuSuppressSettings, NodeQosResourceSettings, Settings, Strategy
+from qosmanager.model.qos import Mode
 from qosmanager.simulate.load import load, shipped
 from qosmanager.simulate.report import report
 from qosmanager.simulate.run import managed, unmanaged
@@ -51,6 +52,13 @@ def test_it_does_so_with_the_strategy_usage_too(name):
 @pytest.mark.parametrize("name", [name for name in shipped() if name not in SHORTER and name not in CUT])
 def test_it_does_so_with_the_strategy_slo_too(name):
     result = told(in_time(name), Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO)), Agent.ON)
+    assert [finding for finding in result.findings if finding.met is False] == []
+
+
+@pytest.mark.parametrize("name", ["contention", "full-requests"])
+def test_it_does_so_where_nothing_but_that_strategy_keeps_batch_from_the_services(name):
+    settings = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO), node_qos_resource=NodeQosResourceSettings(mode=Mode.OFF))
+    result = told(in_time(name), settings, Agent.ON)
     assert [finding for finding in result.findings if finding.met is False] == []
 
 
@@ -135,8 +143,9 @@ def test_off_runs_without_the_agent_only(small):
 
 def test_settings_of_a_file_are_used(small, tmp_path):
     config = tmp_path / "config.yaml"
-    config.write_text("qosManager: {cpuSuppress: {strategy: usage}}")
-    assert json.loads(run(small("0"), "--config", str(config), "--output", "json").stdout)["strategy"] == "usage"
+    config.write_text("qosManager: {cpuSuppress: {strategy: usage}, nodeQOSResource: {mode: off}}")
+    result = json.loads(run(small("0"), "--config", str(config), "--output", "json").stdout)
+    assert (result["strategy"], result["weights"]) == ("usage", "without")
 
 
 @pytest.mark.parametrize(

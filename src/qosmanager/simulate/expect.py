@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from qosmanager.config.settings import Strategy
-from qosmanager.simulate.scenario import Agent, Expectation, Measure, Scenario
+from qosmanager.config.settings import CpuIsolation, Settings
+from qosmanager.model.qos import Mode, Plugin
+from qosmanager.simulate.scenario import Agent, Expectation, Measure, Scenario, Weights
 from qosmanager.simulate.tally import ServiceSeries, Tally, most_within
 
 Number = TypeVar("Number", int, float)
@@ -103,12 +104,19 @@ class Window(Struct, frozen=True):
         return self.workload is None or self.tally.of_workload(key) == self.workload
 
 
-def check(scenario: Scenario, strategy: Strategy, runs: Mapping[Agent, Tally]) -> tuple[Finding, ...]:
-    """Return what came of each expectation that is about a run that was made, with this strategy."""
+def weights(settings: Settings) -> Weights:
+    """Return whether these settings have the agent put BE behind the services in the kernel (decide/standing.py)."""
+    weighs = settings.mode(Plugin.NODE_QOS_RESOURCE) is Mode.ENFORCE and settings.isolation.cpu is not CpuIsolation.OFF
+    return Weights.ON if weighs else Weights.OFF
+
+
+def check(scenario: Scenario, settings: Settings, runs: Mapping[Agent, Tally]) -> tuple[Finding, ...]:
+    """Return what came of each expectation that is about a run that was made, under such settings."""
+    strategies, weighings = (None, settings.cpu_suppress.strategy), (None, weights(settings))
     found = []
     for each in scenario.expect:
         needed = {each.agent} | ({Agent.OFF} if each.measure is Measure.P99_RATIO else set())
-        if needed <= runs.keys() and each.strategy in (None, strategy):
+        if needed <= runs.keys() and each.strategy in strategies and each.weights in weighings:
             found.append(_finding(each, scenario, runs))
     return tuple(found)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from qosmanager.config.settings import Settings
 from qosmanager.model.qos import LEVELS
-from qosmanager.simulate.expect import Finding, check
+from qosmanager.simulate.expect import Finding, check, weights
 from qosmanager.simulate.load import Loaded
 from qosmanager.simulate.scenario import Agent
 from qosmanager.simulate.tally import Tally, Totals
@@ -61,7 +61,7 @@ def report(loaded: Loaded, settings: Settings, seed: int, tallies: Mapping[Agent
         totals={agent: tally.totals(has_slo=has_slo) for agent, tally in tallies.items()},
         timelines={agent: timeline(tally) for agent, tally in tallies.items()},
         happenings=tuple(told.happenings[:_MOST_EVENTS]),
-        findings=check(scenario, settings.cpu_suppress.strategy, tallies),
+        findings=check(scenario, settings, tallies),
     )
 
 
@@ -84,6 +84,7 @@ def document(told: Report) -> dict[str, Any]:
         "about": scenario.about,
         "seed": told.seed,
         "strategy": told.settings.cpu_suppress.strategy.value,
+        "weights": weights(told.settings).value,
         "cpus": scenario.node.cpus,
         "seconds": scenario.duration,
         "agent": {agent.value: _totals(totals) for agent, totals in told.totals.items()},

@@ -51,6 +51,13 @@ class Agent(Enum):
     OFF = "without"
 
 
+class Weights(Enum):
+    """Whether the agent puts BE behind the services in the kernel, by the smallest weight or cpu.idle."""
+
+    ON = "with"
+    OFF = "without"
+
+
 class Measure(Enum):
     """What an expectation looks at, over its time; see docs/simulate.md for each."""
 
@@ -223,6 +230,9 @@ class Expectation(Struct, frozen=True, kw_only=True):
     before: Annotated[float | None, _meta("without it, the end", "duration", above=0)] = None
     agent: Annotated[Agent, _meta("of the run with the agent, or the one without")] = Agent.ON
     strategy: Annotated[Strategy | None, _meta("only where CPUSuppress has this strategy")] = None
+    weights: Annotated[
+        Weights | None, _meta("with: only where the agent puts BE behind the services (nodeQOSResource); without: only where it does not")
+    ] = None
     claim: Annotated[bool, _meta("measured and shown, but not reached and not demanded")] = False
     why: str = ""
 

@@ -53,6 +53,7 @@ def test_every_problem_is_told_with_its_line_path_and_what_is_allowed():
         ("expect: [{measure: over_slo}]", "expect[0]: at_least or at_most, or both"),
         ("expect: [{measure: over_slo, at_most: 0, after: 60s}]", "expect[0].after: 60s is not allowed; before the end, 60s"),
         ("expect: [{measure: over_slo, at_most: 0, after: 9s, before: 8s}]", "expect[0].before: later than after, 9s"),
+        ("expect: [{measure: over_slo, at_most: 0, weights: off}]", "expect[0].weights: off is not allowed; one of with, without"),
         ("- {name: api, qos: BE}", "workloads[1].name: default/api was already given in line 5"),
         ("- {name: b, qos: BE, service: {}}", "workloads[1].service: a BE pod has no queue of requests; leave it out"),
         ("- {name: b, qos: LS, cpus: 2}", "workloads[1].cpus: only an LSE pod has CPUs for itself"),

@@ -5,8 +5,16 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from qosmanager.config.settings import Settings, Strategy
+from qosmanager.config.settings import (
+    CpuIsolation,
+    CpuSuppressSettings,
+    IsolationSettings,
+    NodeQosResourceSettings,
+    Settings,
+    Strategy,
+)
 from qosmanager.model.actions import Receipt, Result
+from qosmanager.model.qos import Mode
 from qosmanager.model.state import State
 from qosmanager.simulate.expect import check
 from qosmanager.simulate.run import Cycle, ServiceTruth, Truth
@@ -16,6 +24,7 @@ from records import EVICT_CPU, record
 from simulated import scenario
 
 SLO = 0.1
+DEFAULTS = Settings()
 
 
 def loaded(*expected):
@@ -115,7 +124,7 @@ def value(measure, **more):
     rest = "".join(f", {key}: {each}" for key, each in more.items())
     expectation = f"measure: {measure}, at_least: 0{rest}"
     made = tally(SIX, expectation)
-    (found,) = check(loaded(expectation).scenario, Strategy.PRESSURE, {Agent.ON: made, Agent.OFF: made})
+    (found,) = check(loaded(expectation).scenario, Settings(), {Agent.ON: made, Agent.OFF: made})
     return found.value
 
 
@@ -147,8 +156,8 @@ def test_a_measure_is_what_its_name_says(measure, more, expected):
     assert value(measure, **more) == pytest.approx(expected, abs=0.001)
 
 
-def findings(*expected, strategy=Strategy.PRESSURE, agents=(Agent.ON,)):
-    return check(loaded(*expected).scenario, strategy, {agent: tally(SIX) for agent in agents})
+def findings(*expected, settings=DEFAULTS, agents=(Agent.ON,)):
+    return check(loaded(*expected).scenario, settings, {agent: tally(SIX) for agent in agents})
 
 
 def test_a_bound_at_equality_is_met_and_beyond_it_is_not():
@@ -172,7 +181,27 @@ def test_only_what_is_about_a_run_that_was_made_and_its_strategy_is_looked_at():
         "measure: p99_ratio, at_most: 2",
     )
     assert findings(*expected) == ()
-    assert len(findings(*expected, strategy=Strategy.USAGE, agents=(Agent.ON, Agent.OFF))) == 3
+    assert (
+        len(findings(*expected, settings=Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE)), agents=(Agent.ON, Agent.OFF)))
+        == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        (Settings(), ["at most 1", "at most 3"]),
+        (Settings(isolation=IsolationSettings(cpu=CpuIsolation.IDLE)), ["at most 1", "at most 3"]),
+        (Settings(isolation=IsolationSettings(cpu=CpuIsolation.OFF)), ["at most 2", "at most 3"]),
+        (Settings(node_qos_resource=NodeQosResourceSettings(mode=Mode.OFF)), ["at most 2", "at most 3"]),
+        (Settings(node_qos_resource=NodeQosResourceSettings(mode=Mode.OBSERVE)), ["at most 2", "at most 3"]),
+    ],
+    ids=["as by default", "idle", "no isolation", "off", "observed"],
+)
+def test_what_is_expected_of_batch_behind_the_weights_is_not_expected_without_them(settings, bounds):
+    expected = ("at_most: 1, weights: with", "at_most: 2, weights: without", "at_most: 3")
+    found = findings(*(f"measure: reversals, {each}" for each in expected), settings=settings)
+    assert [each.bounds for each in found] == bounds
 
 
 def test_a_cycle_without_a_limit_is_no_number():
