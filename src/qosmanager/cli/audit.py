@@ -35,17 +35,21 @@ class Auditor:
         self._tell(self._trail.observe(record))
         self._behind.cycle_done(record, settings)
 
+    def about_to_evict(self, record: CycleRecord) -> None:
+        """Note whom a cycle is about to evict."""
+        self._log.intend(msgspec.json.encode(self._trail.intended(record)))
+
     def cycle_failed(self, error: Exception) -> None:
         self._behind.cycle_failed(error)
 
-    def finish(self, left: bytes | None) -> None:
-        """Write the lines of evictions that a predecessor began and did not see end."""
-        lines = [] if left is None else _decoded(left)
-        if not lines:
+    def finish(self, left: bytes | None, intended: bytes | None) -> None:
+        """Write the lines of evictions that a predecessor began and did not see end, or was about to begin when it was killed."""
+        found = {(line.pod, line.begun): line for text in (intended, left) if text is not None for line in _decoded(text)}
+        if not found:
             return
         # The line may have been written, and the note of what is under way not any more.
         known = {(line.pod, line.begun) for line in read_audit(self._log.path) if line is not None}
-        self._tell(tuple(unseen(line, _CUT_OFF) for line in lines if (line.pod, line.begun) not in known))
+        self._tell(tuple(unseen(line, _CUT_OFF) for key, line in found.items() if key not in known))
 
     def close(self) -> None:
         self._tell(self._trail.end("the agent stopped before it was seen gone"))
@@ -65,12 +69,12 @@ def audited(path: Path, state_dir: Path, behind: Listener, stack: ExitStack) -> 
     """Begin the audit log; it is closed when `stack` unwinds. Raises CannotRunError when it cannot be written."""
     log = AuditLog(path, state_dir / _UNDER_WAY)
     try:
-        left = log.start()
+        left, intended = log.start(), log.intended()
     except OSError as error:
         raise CannotRunError(f"--audit-log {path}: {error.strerror or error}; a file that this user may write is needed") from None
     auditor = Auditor(log, behind)
     stack.callback(auditor.close)
-    auditor.finish(left)
+    auditor.finish(left, intended)
     return auditor
 
 

@@ -31,6 +31,7 @@ from qosmanager.linux.lock import LockHeldError
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.model.count import counted
 from qosmanager.model.cpu_list import parse_cpus
+from qosmanager.model.qos import Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.state import State
 from qosmanager.model.workload import WorkloadRule
@@ -217,24 +218,29 @@ class Reloader:
         self._board.event("reloaded", "configuration", counted(len(rules), "workload declaration"))
 
 
-def taken_over(adopted: Adopted, cooled: float) -> State:
-    """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it.
+def taken_over(adopted: Adopted, now: float, settings: Settings) -> State:
+    """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it. `now`: monotonic
+    seconds.
 
-    Its bursts are ended, and may not begin again before `cooled` (monotonic seconds). Nobody drives its evictions any more: a victim that
-    is still here is a pod like any other.
+    Its bursts are ended, and may not begin again before their cooldown is over. One that held BE and left no state, for it was killed, may
+    have evicted for the CPU a moment ago: that cools down too. Nobody drives its evictions any more: a victim that is still here is a pod
+    like any other.
     """
     left = State()
+    if adopted.be_limit is not None or adopted.be_cpus is not None:
+        left = State(cooldown_until={Plugin.CPU_EVICT.value: now + settings.cpu_evict.evict_cooldown})
     if adopted.state is not None:
         try:
             left = msgspec.json.decode(adopted.state, type=State)
         except msgspec.DecodeError:
             _LOG.warning(pairs("Adopt", problem="the predecessor's state cannot be read; starting afresh with its limits"))
     ended = {burst.pod for burst in left.bursts if not burst.observed} | {receipt.pod for receipt in adopted.receipts if receipt.pod}
-    cooling = left.burst_cooldown_until | dict.fromkeys(sorted(ended), cooled)
+    cooling = left.burst_cooldown_until | dict.fromkeys(sorted(ended), now + settings.cpu_burst.burst_cooldown)
     state = replace(left, burst_cooldown_until=cooling, bursts=(), watches=(), pending=(), terminating_since={}, be_observed=False)
     if left.be_observed:
         # What was only observed has not held BE, and is not "suppression was tried".
-        state = replace(state, suppress_level=None, suppress_since=None, below_since=None)
+        state = replace(state, suppress_level=None, suppress_since=None, below_since=None, floor_since=None)
+        state = replace(state, objective=left.objective.of_services())
     return replace(state, be_limit=_limit_in_force(adopted, left), be_cpus=adopted.be_cpus)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
@@ -219,7 +220,7 @@ def serve(options: Options, stack: ExitStack) -> None:
         adopted = hands.actuator.adopt()
     except JournalError as error:
         raise CannotRunError(str(error)) from None
-    state = taken_over(adopted, clock.monotonic() + settings.cpu_burst.burst_cooldown)
+    state = taken_over(adopted, clock.monotonic(), settings)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
     local = PauseFile(options.state_dir, LinuxBoot())
@@ -254,8 +255,8 @@ def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
     silent = _Silent()
     wired.measured.readings.sample()
     time.sleep(wired.settings.sync_period)
-    audited_too = _audited(options, silent, stack)
-    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(audited_too, stack))
+    edge, audited_too = _audited(options, wired.edge, silent, stack)
+    runner = Runner(edge, wired.settings, wired.state, wired.listened(audited_too, stack))
     record = runner.once()
     if record is None:
         raise CannotRunError(f"the cycle failed: {silent.error}", code=1)
@@ -322,11 +323,12 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     stack.callback(manager.close)
     cluster = wired.measured.cluster
     reporter = Reporter(board) if cluster is None or options.dry_run else cluster.told(Reporter(board), stack)
-    listener = Supervised(_audited(options, reporter, stack), manager)
+    edge, audited_too = _audited(options, wired.edge, reporter, stack)
+    listener = Supervised(audited_too, manager)
     shadowed = _shadowed(options, wired, listener)
     readings = wired.measured.readings
     ways = Ways(wired.alarm, lambda: readings.placement, readings.hurry)
-    runner = Runner(wired.edge, wired.settings, wired.state, wired.listened(shadowed or listener, stack), ways)
+    runner = Runner(edge, wired.settings, wired.state, wired.listened(shadowed or listener, stack), ways)
 
     def use(fresh: Settings) -> None:
         wired.measured.use_settings(fresh)
@@ -373,8 +375,12 @@ def _hold_memory() -> None:
     _LOG.info(pairs("MemoryLocked") if not why_not else pairs("MemoryNotLocked", reason=why_not))
 
 
-def _audited(options: Options, behind: Listener, stack: ExitStack) -> Listener:
-    return behind if options.audit_path is None else audited(options.audit_path, options.state_dir, behind, stack)
+def _audited(options: Options, edge: Edge, behind: Listener, stack: ExitStack) -> tuple[Edge, Listener]:
+    """Put the audit log, if there is one, before a listener, and beside the hands."""
+    if options.audit_path is None:
+        return edge, behind
+    auditor = audited(options.audit_path, options.state_dir, behind, stack)
+    return replace(edge, witness=auditor.about_to_evict), auditor
 
 
 def _say_where(options: Options, url: str | None) -> None:

@@ -17,7 +17,7 @@ from qosmanager.linux.service_control import ControlError, ServiceControl
 from qosmanager.linux.service_files import CONFIGURATION, UNIT_DIRECTORY, UNITS, placed_units
 
 # Those names, and with more after a dot: half written, or set aside.
-_STATE = ("journal.json", "lock", "agent.json", "pause.json", "forecast.json")
+_STATE = ("journal.json", "lock", "agent.json", "pause.json", "forecast.json", "evictions.json", "kubernetes.json", "config-map.yaml")
 _LOGS = Path("var/log/qosmanager")
 _STOPPED = ("qosmanager-restore.timer", "qosmanager.service")
 

@@ -5,6 +5,7 @@ In: the engine's state and settings. Out: a `CycleRecord`, whose state is the ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 from qosmanager.config.settings import Settings
 from qosmanager.engine.step import conclude, judge
 from qosmanager.engine.thrift import Thrift
-from qosmanager.model.actions import Plan, Receipt
+from qosmanager.model.actions import Evict, Plan, Receipt
 from qosmanager.model.own_use import OwnUse
+from qosmanager.model.qos import Mode
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Snapshot
 from qosmanager.model.state import State
@@ -30,13 +32,15 @@ class Hands(Protocol):
 
 
 class Edge(Struct, frozen=True):
-    """The ports that one cycle uses. `pauses` None: nobody can pause it; `thrift` None: what the agent itself uses is not looked at."""
+    """The ports that one cycle uses. `pauses` None: nobody can pause it; `thrift` None: what the agent itself uses is not looked at.
+    `witness` is told of a cycle that evicts before it does, without receipts: whoever is killed meanwhile has said whom."""
 
     readings: Readings
     hands: Hands
     clock: Clock
     pauses: Pauses | None = None
     thrift: Thrift | None = None
+    witness: Callable[[CycleRecord], None] | None = None
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -63,25 +67,31 @@ def run_cycle(edge: Edge, turn: Turn, state: State, settings: Settings) -> Cycle
     assessed = clock.monotonic()
     planned, assessment, plan = conclude(judged, settings)
     decided = clock.monotonic()
+    intended = CycleRecord(
+        number=turn.number,
+        wall=clock.wall(),
+        snapshot=snapshot,
+        assessment=assessment,
+        plan=plan,
+        state=planned,
+        pause=pause,
+        own=own,
+        cause=turn.cause,
+    )
+    if edge.witness is not None and any(isinstance(action, Evict) and action.mode is Mode.ENFORCE for action in plan.actions):
+        edge.witness(intended)
     receipts = edge.hands.apply(plan, placement, snapshot, decided)
     acted = clock.monotonic()
     settled, overwritten = settle(seen, planned, plan, receipts, snapshot)
     marks = (began, collected, verified, assessed, decided, acted)
     stages = ("collect", "verify", "assess", "decide", "act")
     durations = {stage: (after - before) * 1000 for stage, before, after in zip(stages, marks, marks[1:], strict=False)}
-    return CycleRecord(
-        number=turn.number,
-        wall=clock.wall(),
-        snapshot=snapshot,
-        assessment=assessment,
-        plan=plan,
+    return replace(
+        intended,
         state=settled,
         receipts=receipts,
         outcomes=outcomes + overwritten,
-        pause=pause,
-        own=own,
         durations=durations | {"total": (acted - began) * 1000},
-        cause=turn.cause,
     )
 
 

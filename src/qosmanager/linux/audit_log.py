@@ -1,7 +1,8 @@
 """A log of lines that must not be lost: appended and synced one by one, off the cycle's thread (a busy disk syncs in 200 ms).
 
 In: lines, and the text of what is still under way. Out: `path`, mode 0640, moved on at 10 MB, five files in all; and in the state directory
-a small file of what is under way, from which a successor finishes what a kill cut off. What cannot be written is kept and tried again.
+a small file of what is under way, from which a successor finishes what a kill cut off, and one of what is about to begin, which is there
+before it does. What cannot be written is kept and tried again.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class AuditLog:
     def __init__(self, path: Path, under_way: Path) -> None:
         self.path = path
         self._under_way_path = under_way
+        self._intended_path = under_way.with_name(f"{under_way.name}.next")
         self._jobs: queue.Queue[_Job | None] = queue.Queue(_WAITING)
         self._backlog: deque[bytes] = deque(maxlen=_WAITING)
         self._failed = ""
@@ -54,6 +56,17 @@ class AuditLog:
         left = read_small_file(self._under_way_path, _MOST_UNDER_WAY)
         self._thread.start()
         return left
+
+    def intended(self) -> bytes | None:
+        """Return what the predecessor was about to begin last, whatever came of it. OSError."""
+        return read_small_file(self._intended_path, _MOST_UNDER_WAY)
+
+    def intend(self, text: bytes) -> None:
+        """Note what is about to begin; it is in the state directory (a tmpfs) when this returns, or a fault is said."""
+        try:
+            replace_file(self._intended_path, text, 0o600)
+        except OSError as error:
+            _log.error('AuditFailed file=%s error="%s"', self._intended_path, error.strerror or error)
 
     def record(self, lines: tuple[bytes, ...], under_way: bytes) -> None:
         """Append lines (without their line ends), and note what is under way."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qosmanager.model.actions import Evict, Outcome, Receipt, Result, Verdict
-from qosmanager.model.qos import Plugin
+from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.record import CycleRecord
 from qosmanager.model.snapshot import Pod
 from qosmanager.views.effects import Effect, effects
@@ -81,6 +81,11 @@ class Trail:
     def observe(self, record: CycleRecord) -> tuple[AuditLine, ...]:
         """Take in a cycle; return the lines of the evictions that are over with it."""
         return (*self._ended(record), *self._judged(record), *self._begun(record))
+
+    def intended(self, record: CycleRecord) -> tuple[AuditLine, ...]:
+        """Return the lines of the evictions that a cycle is about to begin."""
+        chosen = (action for action in record.plan.actions if isinstance(action, Evict) and action.mode is Mode.ENFORCE)
+        return tuple(self._line(action, record) for action in chosen if action.pod not in self._under_way)
 
     def end(self, why: str) -> tuple[AuditLine, ...]:
         """Return the lines of those under way, which nobody will see end."""

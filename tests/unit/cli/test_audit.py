@@ -75,6 +75,27 @@ def test_what_a_kill_cut_off_is_finished_by_the_successor_once(tmp_path):
     assert outcomes(tmp_path) == [("batch/crunch", "unknown")]
 
 
+def test_whom_a_kill_cut_off_before_the_cycle_was_over_is_told_by_the_successor_once(tmp_path):
+    with ExitStack() as stack:
+        auditor = audited(tmp_path / "audit.log", tmp_path, Behind(), stack)
+        auditor.about_to_evict(replace(BEGUN, receipts=()))
+        # killed here: neither the log nor the note of what is under way knows of it
+    agent(tmp_path)
+    agent(tmp_path)
+    (line,) = read_audit(tmp_path / "audit.log")
+    assert (line.pod, line.reason, line.outcome) == ("batch/crunch", EVICT_CPU.reason, "unknown")
+
+
+def test_what_was_intended_and_went_on_is_one_line(tmp_path):
+    with ExitStack() as stack:
+        auditor = audited(tmp_path / "audit.log", tmp_path, Behind(), stack)
+        auditor.about_to_evict(replace(BEGUN, receipts=()))
+        for each in (BEGUN, OVER):
+            auditor.cycle_done(each, Settings())
+    agent(tmp_path)
+    assert outcomes(tmp_path) == [("batch/crunch", "effective")]
+
+
 def test_a_kill_between_the_line_and_the_note_writes_no_second_line(tmp_path):
     agent(tmp_path, BEGUN, OVER)
     (line,) = read_audit(tmp_path / "audit.log")

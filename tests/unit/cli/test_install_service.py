@@ -149,15 +149,15 @@ def test_the_filter_lets_the_agent_do_what_it_does(units, unit):
 def test_uninstall_removes_what_was_installed_and_leaves_the_configuration(installed, units, tmp_path):
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    (state / "pause.json").write_text("{}")
-    (state / "forecast.json").write_text("{}")
+    for name in ("pause.json", "forecast.json", "evictions.json", "evictions.json.next", "kubernetes.json", "config-map.yaml"):
+        (state / name).write_text("{}")
     (state / "audit.log").write_text("")
     ended = run("uninstall", "--yes", "--prefix", installed, "--state-dir", state)
     assert ended.exit_code == 0, ended.output
     assert list(units.iterdir()) == []
     assert f"left      {installed}/etc/qosmanager (yours; --purge removes it)" in ended.output
     assert f"removed   {state}/pause.json" in ended.output
-    assert f"removed   {state}/forecast.json" in ended.output
+    assert f"removed   {state}/evictions.json.next" in ended.output
     assert [path.name for path in state.iterdir()] == ["audit.log"]
 
 

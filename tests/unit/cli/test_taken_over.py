@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from qosmanager.cli.daemon import taken_over
+from qosmanager.config.settings import Settings
 from qosmanager.execute.resource_executor import Adopted
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.model.qos import Level
@@ -29,7 +30,7 @@ def left(be_limit: float | None = 1.6, be_cpus: str | None = None, **changes) ->
 
 def test_what_rules_go_by_stays_and_what_ended_with_the_predecessor_does_not():
     # Nobody sends SIGKILL to its victims any more: one that is still here must not count as on its way out for ever.
-    assert taken_over(left(), 130.0) == State(
+    assert taken_over(left(), 100.0, Settings()) == State(
         time=100.0,
         be_limit=1.6,
         suppress_level=Level.EMERGENCY,
@@ -42,31 +43,38 @@ def test_what_rules_go_by_stays_and_what_ended_with_the_predecessor_does_not():
 def test_after_a_kill_too_a_burst_that_was_cut_off_cools_down():
     ended = Receipt(target="cpu:/api/cpu.cfs_quota_us", result=Result.APPLIED, pod="shop/api")
     other = Receipt(target="cpu:/be/cpu.cfs_quota_us", result=Result.GONE)
-    assert taken_over(Adopted(receipts=(other, ended)), 130.0) == State(burst_cooldown_until={"shop/api": 130.0})
+    assert taken_over(Adopted(receipts=(other, ended)), 100.0, Settings()) == State(burst_cooldown_until={"shop/api": 130.0})
 
 
 def test_a_burst_that_was_only_observed_needs_none():
     burst = msgspec.structs.replace(LEFT.bursts[0], observed=True)
-    assert taken_over(left(bursts=(burst,)), 130.0).burst_cooldown_until == {}
+    assert taken_over(left(bursts=(burst,)), 100.0, Settings()).burst_cooldown_until == {}
 
 
 @pytest.mark.parametrize(("in_state", "limit"), [("0-1", 1.6), ("0-2", 2.0), (None, 2.0)])
 def test_cpus_in_force_are_a_limit_from_which_batch_rises_slowly(in_state, limit):
     adopted = Adopted(state=msgspec.json.encode(State(be_limit=1.6, be_cpus=in_state)), be_cpus="0-1")
-    assert (taken_over(adopted, 130.0).be_limit, taken_over(adopted, 130.0).be_cpus) == (limit, "0-1")
+    assert (taken_over(adopted, 100.0, Settings()).be_limit, taken_over(adopted, 100.0, Settings()).be_cpus) == (limit, "0-1")
 
 
 def test_after_a_kill_the_cpus_in_force_alone_tell_the_limit():
-    assert taken_over(Adopted(be_cpus="0-3,8"), 130.0) == State(be_limit=5.0, be_cpus="0-3,8")
-    assert taken_over(Adopted(be_cpus="many"), 130.0).be_limit is None
+    state = taken_over(Adopted(be_cpus="0-3,8"), 100.0, Settings())
+    assert (state.be_limit, state.be_cpus) == (5.0, "0-3,8")
+    assert taken_over(Adopted(be_cpus="many"), 100.0, Settings()).be_limit is None
+
+
+def test_after_a_kill_that_held_batch_an_eviction_may_be_a_moment_old():
+    killed, fresh = Adopted(be_limit=0.1), Adopted()
+    assert taken_over(killed, 100.0, Settings()).cooldown_until == {"CPUEvict": 160.0}
+    assert taken_over(fresh, 100.0, Settings()).cooldown_until == {}
 
 
 def test_what_was_only_observed_does_not_count_as_tried():
-    state = taken_over(left(None, be_observed=True), 130.0)
+    state = taken_over(left(None, be_observed=True), 100.0, Settings())
     assert (state.be_limit, state.be_observed, state.suppress_level, state.suppress_since) == (None, False, None, None)
 
 
 @pytest.mark.parametrize("state", [b"", b"{", b'{"be_limit":"much"}', b"[]"])
 def test_a_state_that_cannot_be_read_is_left_out(state, caplog):
-    assert taken_over(Adopted(state=state, be_limit=2.5), 130.0) == State(be_limit=2.5)
+    assert taken_over(Adopted(state=state, be_limit=2.5), 100.0, Settings()) == State(be_limit=2.5, cooldown_until={"CPUEvict": 160.0})
     assert "cannot be read" in caplog.text

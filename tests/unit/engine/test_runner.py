@@ -3,16 +3,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from qosmanager.config.settings import Settings, SystemReserved
+from qosmanager.config.settings import CpuEvictSettings, Settings, SystemReserved
+from qosmanager.documents.snapshot import load_snapshot
 from qosmanager.engine.cycle import Edge, Turn, run_cycle
 from qosmanager.engine.runner import Runner
-from qosmanager.model.actions import Plan, Receipt, Result, SetBeCpuLimit
+from qosmanager.model.actions import Evict, Plan, Receipt, Result, SetBeCpuLimit
 from qosmanager.model.pause import Pause
-from qosmanager.model.qos import QoS
+from qosmanager.model.qos import Mode, QoS
 from qosmanager.model.snapshot import Node, Pod, PodCpu, Snapshot
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement
@@ -93,6 +95,33 @@ def test_a_cycle_decides_acts_and_carries_the_state_on():
     assert record.plan.actions[0].cores == pytest.approx((15 - 6) * 0.8)
     assert record.state.be_limit == pytest.approx(7.2)
     assert set(record.durations) == {"collect", "verify", "assess", "decide", "act", "total"}
+
+
+class Evicting(Answering):
+    """A node on which a pod is to be evicted, and hands that say when they begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        text = (Path(__file__).parents[3] / "examples" / "snapshots" / "evict.yaml").read_text(encoding="utf-8")
+        self.snapshot, self.state = load_snapshot(text, "evict.yaml")
+        self.said: list[object] = []
+
+    def sample(self):
+        return self.snapshot, Placement(workloads={})
+
+    def apply(self, plan, placement, snapshot, now):
+        self.said.append("begun")
+        return super().apply(plan, placement, snapshot, now)
+
+
+@pytest.mark.parametrize(("mode", "told"), [(Mode.ENFORCE, True), (Mode.OBSERVE, False)])
+def test_who_is_to_be_evicted_is_told_before_that_begins(mode, told):
+    node = Evicting()
+    edge = Edge(node, node, MachineClock(), witness=node.said.append)
+    record = run_cycle(edge, Turn(number=7), node.state, Settings(cpu_evict=CpuEvictSettings(mode=mode)))
+    assert Evict in map(type, record.plan.actions)
+    before = replace(record, receipts=(), outcomes=(), durations={}, state=node.said[0].state) if told else None
+    assert node.said == ([before, "begun"] if told else ["begun"])
 
 
 def test_a_limit_that_could_not_be_written_is_not_in_force():
