@@ -217,7 +217,8 @@ class EvictionProgress(Struct, frozen=True):
 
 
 class Evictions(Protocol):
-    """Ends pods. `begin` returns at once (an error text, or "" when it is under way); `poll` drives and reports."""
+    """Ends pods. `begin` returns at once (an error text, or "" when it is under way); `poll` drives and reports. Once it has begun with
+    another pod of the same name, no more is reported of the one before."""
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str: ...
 

@@ -163,12 +163,17 @@ def may_be_evicted(facts: Facts, state: State, pod: Pod) -> str | None:
     """Return None for a possible victim, else the reason why this BE pod is none (sections 1 and 5.5)."""
     if is_terminating(pod, state):
         return "it is terminating already"
-    if pod.key in state.unfit_since:
-        return f"it could not be evicted {facts.elapsed(state.unfit_since[pod.key]):.0f} s ago"
+    if pod.identity in state.unfit_since:
+        return f"it could not be evicted {facts.elapsed(state.unfit_since[pod.identity]):.0f} s ago"
+    return never_evicted(pod, facts.settings)
+
+
+def never_evicted(pod: Pod, settings: Settings) -> str | None:
+    """Return why this BE pod is no victim whatever happens, None for one that may be (section 1)."""
     if pod.critical:
         return "it is critical"
     if pod.owner in ("DaemonSet", "Node"):
         return f"its owner is a {pod.owner}, which would start it again here"
-    if not pod.labelled and not facts.settings.evict_unlabelled:
+    if not pod.labelled and not settings.evict_unlabelled:
         return "it has no QoS label of its own and evictUnlabelled is false"
     return None

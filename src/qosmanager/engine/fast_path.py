@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qosmanager.assess.oom_risk import oom_floor
 from qosmanager.config.settings import Settings
+from qosmanager.decide.facts import never_evicted
 from qosmanager.model.census import is_above
 from qosmanager.model.fast_path import FastPathUse
 from qosmanager.model.qos import Mode, Plugin, QoS, is_latency_sensitive
@@ -164,13 +165,13 @@ def _memory_guard(record: CycleRecord, settings: Settings) -> MemoryGuard | None
         return None
     total, available = node.memory_total, node.memory_available
     ample = AMPLE * max(1.0, settings.sync_period)
-    if not total or available is None or available > ample * total or not any(_may_go(pod) for pod in snapshot.pods):
+    if not total or available is None or available > ample * total or not any(_may_go(pod, settings) for pod in snapshot.pods):
         return None
     return MemoryGuard(max(oom_floor(total), settings.memory_evict.min_available * total), available)
 
 
-def _may_go(pod: Pod) -> bool:
-    return pod.qos is QoS.BE and not pod.critical and not pod.terminating
+def _may_go(pod: Pod, settings: Settings) -> bool:
+    return pod.qos is QoS.BE and not pod.terminating and never_evicted(pod, settings) is None
 
 
 def _why_not(record: CycleRecord, settings: Settings) -> str:

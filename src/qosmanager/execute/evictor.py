@@ -17,7 +17,7 @@ class Evictor:
 
     def __init__(self, evictions: Evictions) -> None:
         self._evictions = evictions
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, str] = {}  # key -> uid
 
     def apply(self, plan: Plan, placement: Placement, now: float) -> tuple[Receipt, ...]:
         """Begin what the plan asks for; report what has ended since the last call. `now` is monotonic seconds."""
@@ -35,12 +35,10 @@ class Evictor:
         """Drive evictions under way; one receipt per pod that is gone or cannot be ended."""
         receipts = []
         for key, progress in sorted(self._evictions.poll(now).items()):
-            if progress.error:
-                self._under_way.discard(key)
-                receipts.append(Receipt(target=key, result=Result.FAILED, pod=key, detail=progress.error))
-            elif progress.done:
-                self._under_way.discard(key)
-                receipts.append(Receipt(target=key, result=Result.GONE, pod=key, detail="no process is left"))
+            if progress.error or progress.done:
+                result, detail = (Result.FAILED, progress.error) if progress.error else (Result.GONE, "no process is left")
+                uid = self._under_way.pop(key, "")
+                receipts.append(Receipt(target=key, result=result, pod=key, detail=detail, uid=uid))
         return receipts
 
     def _begin(self, index: int, action: Evict, placement: Placement, now: float) -> Receipt:
@@ -57,10 +55,10 @@ class Evictor:
             return Result.REFUSED, f"a {workload.qos.value} pod is never evicted"
         if action.uid and workload.uid and action.uid != workload.uid:
             return Result.GONE, "another pod has its name now"
-        if action.pod in self._under_way:
+        if self._under_way.get(action.pod) == action.uid:
             return Result.UNCHANGED, "under way already"
         error = self._evictions.begin(action, workload, now)
         if error:
             return Result.FAILED, error
-        self._under_way.add(action.pod)
+        self._under_way[action.pod] = action.uid
         return Result.APPLIED, "under way"

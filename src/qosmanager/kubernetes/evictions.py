@@ -131,6 +131,7 @@ class ApiEvictions:
             if workload.uid in self._not_before:
                 return f"its eviction was refused; it is to be asked for again in {self._not_before[workload.uid] - now:.0f} s"
             self._victims[action.pod] = _Victim(action, workload, due=now, until=now + _ASKED_FOR)
+            self._ended.pop(action.pod, None)  # that was another pod of this name
         self._worker.wake()
         return ""
 
@@ -295,8 +296,9 @@ class ApiEvictions:
 
     def _end(self, victim: _Victim, progress: EvictionProgress) -> None:
         with self._lock:
-            self._victims.pop(victim.action.pod, None)
-            self._ended[victim.action.pod] = progress
+            if self._victims.get(victim.action.pod) is victim:
+                del self._victims[victim.action.pod]
+                self._ended[victim.action.pod] = progress
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
         answer = self._api.request(method, path, body=None if body is None else msgspec.json.encode(body))

@@ -170,7 +170,8 @@ class Result(Enum):
 class Receipt(Struct, frozen=True, kw_only=True):
     """The executor's answer. `action` indexes the plan's actions; None: a standing property or drift.
 
-    `target` is a kernel file or a pod's key; `before` and `after` are the file's texts where there is one.
+    `target` is a kernel file or a pod's key; `before` and `after` are the file's texts where there is one. `uid`: of the victim whose end
+    this is, for another pod may have its name by then; "": it has none, or was not told (recordings of older versions).
     """
 
     target: str
@@ -180,6 +181,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
     detail: str = ""
+    uid: str = ""
 
 
 class Verdict(Enum):

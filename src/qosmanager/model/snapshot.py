@@ -134,6 +134,11 @@ class Pod(Struct, frozen=True, gc=False, kw_only=True):
         """namespace/name, the pod's name in plans and states and the last key of every sort."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def identity(self) -> str:
+        """What no other pod of its name has: its uid; its key where nobody gives uids."""
+        return self.uid or self.key
+
 
 class Snapshot(Struct, frozen=True, kw_only=True):
     """All that one cycle decides on.

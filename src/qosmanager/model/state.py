@@ -140,7 +140,7 @@ class State(Struct, frozen=True, kw_only=True):
     evict_rounds: int = 0  # CPUEvict rounds since the SLO signal was last ok
     pending: tuple[Pending, ...] = ()
     victim_ended: float | None = None
-    terminating_since: dict[str, float] = {}
+    terminating_since: dict[str, float] = {}  # by the pod's identity, as
     unfit_since: dict[str, float] = {}  # BE pods that could not be evicted, since when
     last_move: int = 0  # of the BE limit: +1 rise, -1 fall
     reversals: tuple[float, ...] = ()

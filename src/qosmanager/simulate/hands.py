@@ -85,6 +85,4 @@ class SimulatedHands:
         gone = [
             key for key, uid in sorted(self._victims.items()) if (workload := self._node.pods[key].workload) is None or workload.uid != uid
         ]
-        for key in gone:
-            del self._victims[key]
-        return [Receipt(target=key, result=Result.GONE, pod=key, detail="no process is left") for key in gone]
+        return [Receipt(target=key, result=Result.GONE, pod=key, detail="no process is left", uid=self._victims.pop(key)) for key in gone]

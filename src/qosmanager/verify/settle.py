@@ -74,10 +74,10 @@ def _later(state: State, receipt: Receipt, now: float | None) -> State:
     if receipt.result is Result.GONE:
         return _without_burst(state, pod)
     # The target of an eviction is the pod itself, not a file of it.
-    failed = next((victim for victim in state.pending if victim.pod == pod), None)
+    failed = next((victim for victim in state.pending if _is_about(receipt, victim)), None)
     if receipt.result is Result.FAILED and receipt.target == pod and failed is not None:
         pending = tuple(victim for victim in state.pending if victim.pod != pod)
-        return _unfit(_without_round(replace(state, pending=pending), failed), pod, now)
+        return _unfit(_without_round(replace(state, pending=pending), failed), failed, now)
     return state
 
 
@@ -99,8 +99,12 @@ def _confirmed(state: State, action: Action) -> State:
     return replace(state, cpuset_refused=None) if isinstance(action, SetBeCpuset) and state.cpuset_refused is not None else state
 
 
-def _unfit(state: State, pod: str, now: float | None) -> State:
-    return state if now is None else replace(state, unfit_since={**state.unfit_since, pod: now})
+def _unfit(state: State, pod: Evict | Pending, now: float | None) -> State:
+    return state if now is None else replace(state, unfit_since={**state.unfit_since, _identity(pod): now})
+
+
+def _identity(pod: Evict | Pending) -> str:
+    return pod.uid or pod.pod
 
 
 def _take_back(before: State, state: State, action: Action, now: float | None) -> State:
@@ -118,7 +122,7 @@ def _take_back(before: State, state: State, action: Action, now: float | None) -
             state = replace(state, be_cpus=before.be_cpus, be_limit=before.be_limit, be_observed=before.be_observed)
             return replace(state, cpuset_refused=refused)
         case Evict():
-            return _unfit(_without_victim(before, state, action), action.pod, now)
+            return _unfit(_without_victim(before, state, action), action, now)
 
 
 def _without_burst(state: State, pod: str) -> State:
@@ -141,15 +145,16 @@ def _without_victim(before: State, state: State, action: Evict) -> State:
 
 def _ended_victims(state: State, receipts: tuple[Receipt, ...], now: float | None) -> tuple[State, tuple[Outcome, ...]]:
     """Victims of which no process is left are gone, although their group may stay, and may be used again."""
-    ended = {receipt.pod for receipt in receipts if receipt.action is None and receipt.result is Result.GONE}
-    ended &= {victim.pod for victim in state.pending}
+    gone = [receipt for receipt in receipts if receipt.action is None and receipt.result is Result.GONE]
+    ended = [victim for victim in state.pending if any(_is_about(receipt, victim) for receipt in gone)]
     if not ended:
         return state, ()
-    seen = [watch for watch in state.watches if watch.kind == KINDS[Evict] and watch.target in ended]
+    names, identities = {victim.pod for victim in ended}, {_identity(victim) for victim in ended}
+    seen = [watch for watch in state.watches if watch.kind == KINDS[Evict] and watch.target in names]
     state = replace(
         state,
-        pending=tuple(victim for victim in state.pending if victim.pod not in ended),
-        terminating_since={pod: since for pod, since in state.terminating_since.items() if pod not in ended},
+        pending=tuple(victim for victim in state.pending if victim not in ended),
+        terminating_since={pod: since for pod, since in state.terminating_since.items() if pod not in identities},
         victim_ended=now,
         watches=tuple(watch for watch in state.watches if watch not in seen),
     )
@@ -164,6 +169,11 @@ def _ended_victims(state: State, receipts: tuple[Receipt, ...], now: float | Non
         )
         for watch in seen
     )
+
+def _is_about(receipt: Receipt, victim: Pending) -> bool:
+    """Tell whether a receipt is about this victim, and not about another pod that had its name."""
+    return receipt.pod == victim.pod and receipt.uid in ("", victim.uid)
+
 
 
 def _watch(state: State, action: Action, snapshot: Snapshot) -> State:

@@ -80,6 +80,12 @@ def test_who_could_not_be_evicted_is_passed_over_for_the_termination_timeout():
     assert remembered(node(*BATCH), over).unfit_since == {}
 
 
+def test_that_a_pod_could_not_be_evicted_says_nothing_of_its_successor():
+    refused = State(unfit_since={"old": NOW - 5})
+    assert victims(node(be("b", rss=6 * GIB, uid="old")), refused) == []
+    assert victims(node(be("b", rss=6 * GIB, uid="new")), refused) == ["b"]
+
+
 def test_enough_memory_evicts_nobody():
     assert decided(node(*BATCH, available=50 * GIB)).refusals == ()
     assert victims(node(*BATCH, available=50 * GIB)) == []
@@ -383,6 +389,14 @@ def test_a_victim_that_was_only_reported_holds_nobody_back_once_it_enforces():
 def test_a_pod_made_again_is_not_on_its_way_out():
     state = State(time=NOW - 1, pending=(Pending(pod="batch/b", since=NOW - 9, uid="old"),))
     assert victims(node(be("b", rss=6 * GIB, uid="new")), state) == ["b"]
+
+
+def test_a_successor_that_is_chosen_at_once_has_its_own_time_to_end():
+    before = remembered(node(be("b", rss=6 * GIB, uid="old", terminating=True), time=NOW - 40))
+    assert before.terminating_since == {"old": NOW - 40}
+    chosen = remembered(node(be("b", rss=6 * GIB, uid="new"), be("c", rss=5 * GIB)), before)
+    assert chosen.terminating_since == {"new": NOW}
+    assert victims(node(be("b", rss=6 * GIB, uid="new"), be("c", rss=5 * GIB), time=NOW + 1), chosen) == []
 
 
 def test_since_when_one_terminates_is_remembered_before_memory_is_short():

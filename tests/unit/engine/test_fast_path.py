@@ -284,12 +284,17 @@ def test_where_memory_may_run_out_it_is_looked_at_too():
         {"settings": Settings(sync_period=0.4)},
         {"pods": (ls(usage=1.0),)},
         {"pods": (be(usage=1.0, critical=True), be("b", usage=1.0, terminating=True))},
+        {"pods": (be(usage=1.0, owner="DaemonSet"), be("b", usage=1.0, labelled=False))},
         {"total": 0},
     ],
 )
 def test_memory_is_not_looked_at_where_nothing_would_come_of_it(case):
     figures = {name: value for name, value in case.items() if name in ("total", "available")}
     assert guarded(case.get("settings"), *case.get("pods", ()), **figures) is None
+
+
+def test_memory_is_looked_at_for_unlabelled_pods_where_they_may_be_evicted():
+    assert guarded(Settings(evict_unlabelled=True), be(usage=1.0, labelled=False)) == MemoryGuard(10.0 * GIB, 40 * GIB)
 
 
 def test_the_longer_the_cycle_the_more_memory_may_go_in_it():

@@ -64,6 +64,22 @@ def test_eviction_begins_once_and_ends_once(evictor, backend):
     assert apply(evictor, evict("default/job")) == [(Result.APPLIED, 0, "default/job")]
 
 
+def test_the_end_of_a_pod_is_not_that_of_its_successor(evictor, backend):
+    def cycle(uid):
+        job = replace(PLACEMENT.workloads["default/job"], uid=uid)
+        plan = Plan(actions=(replace(evict("default/job"), uid=uid),))
+        return [(each.result, each.action, each.uid) for each in evictor.apply(plan, Placement(workloads={"default/job": job}), 5.0)]
+
+    assert cycle("u1") == [(Result.APPLIED, 0, "")]
+    # Chosen while the first one still ends: nobody has begun with this one.
+    assert cycle("u2") == [(Result.APPLIED, 0, "")]
+    backend.progress = {"default/job": EvictionProgress(done=True)}
+    assert cycle("u3") == [(Result.GONE, None, "u2"), (Result.APPLIED, 0, "")]
+    backend.progress = {"default/job": EvictionProgress(done=False, error="stuck")}
+    assert cycle("u4") == [(Result.FAILED, None, "u3"), (Result.APPLIED, 0, "")]
+    assert len(backend.begun) == 4
+
+
 def test_what_cannot_begin_or_end_is_a_failure(evictor, backend):
     backend.error = "no"
     assert apply(evictor, evict("default/job")) == [(Result.FAILED, 0, "default/job")]

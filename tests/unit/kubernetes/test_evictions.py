@@ -126,6 +126,37 @@ def test_another_pod_of_its_name_is_left_alone(server, node):
     assert "deletionTimestamp" not in server.store.get("pods", "batch", "rec-0")["metadata"]
 
 
+class _AskedAsTheNextBegins:
+    """Says at its first look that a group is empty, when the eviction of another pod of the name has just begun."""
+
+    def __init__(self, begin):
+        self.begin = begin
+
+    def __contains__(self, cgroup):
+        if self.begin is not None:
+            begin, self.begin = self.begin, None
+            begin()
+        return False
+
+
+@pytest.mark.parametrize("is_untold", [True, False])
+def test_the_end_of_a_pod_is_not_told_of_its_successor(server, node, is_untold):
+    victim = put(server)
+    server.store.delete("pods", "batch", "rec-0")
+    successor = put(server, uid="its-successor")
+    node.begin(evict(), victim)
+    if is_untold:
+        node.evictions.work(node.clock.now)
+        node.evictions.work(node.clock.now)
+        node.begin(evict(), successor)
+    else:
+        node.busy = _AskedAsTheNextBegins(lambda: node.begin(evict(), successor))
+    assert node.pass_time(2) == {}
+    assert [asked["deleteOptions"]["preconditions"] for asked in posted(server)] == [{"uid": "its-successor"}]
+    server.ends.finish("batch", "rec-0")
+    assert node.pass_time(2)["batch/rec-0"].done
+
+
 def test_a_pod_replaced_between_two_requests_is_left_alone(server, node):
     victim = put(server)
     server.store.delete("pods", "batch", "rec-0")

@@ -71,14 +71,14 @@ def test_a_be_limit_that_could_not_be_written_leaves_the_old_one_in_force(action
 @pytest.mark.parametrize("result", NOT_DONE)
 def test_a_victim_that_was_not_evicted_is_not_pending_and_nothing_cools_down(result):
     planned = State(pending=(VICTIM,), cooldown_until={"CPUEvict": NOW + 60}, evict_rounds=1)
-    assert settled(State(), planned, EVICT, result)[0] == State(unfit_since={"batch/etl": NOW})
+    assert settled(State(), planned, EVICT, result)[0] == State(unfit_since={"u2": NOW})
 
 
 def test_a_victim_that_cannot_be_ended_after_all_is_one_no_more():
     before = State(pending=(VICTIM,), cooldown_until={"CPUEvict": NOW + 60})
     failed = Receipt(target="batch/etl", result=Result.FAILED, pod="batch/etl")
     state, _ = settle(before, before, Plan(), (failed,), READING)
-    assert state == State(cooldown_until={"CPUEvict": NOW + 60}, unfit_since={"batch/etl": NOW})
+    assert state == State(cooldown_until={"CPUEvict": NOW + 60}, unfit_since={"u2": NOW})
     of_a_file = replace(failed, target="cpu:/batch/etl/cpu.cfs_quota_us")
     assert settle(before, before, Plan(), (of_a_file,), READING)[0] == before
 
@@ -87,6 +87,20 @@ def later(state, *receipts):
     """What comes of a state when receipts arrive that no action of the cycle asked for."""
     told = tuple(Receipt(target=pod, result=result, pod=pod) for pod, result in receipts)
     return settle(state, state, Plan(), told, READING)[0]
+
+
+@pytest.mark.parametrize("result", [Result.GONE, Result.FAILED])
+def test_the_end_of_a_victim_says_nothing_of_its_successor(result):
+    before = State(pending=(VICTIM,), watches=(Watch(plugin="MemoryEvict", kind="evict", target="batch/etl", since=NOW, uid="u2"),))
+
+    def after(uid):
+        told = Receipt(target="batch/etl", result=result, pod="batch/etl", uid=uid)
+        return settle(before, before, Plan(), (told,), READING)
+
+    assert after("u1") == (before, ())
+    # Recordings of older versions do not say whose end it was.
+    assert after("u2") == after("")
+    assert after("u2")[0].pending == ()
 
 
 ROUND = State(
@@ -218,8 +232,8 @@ def test_the_foreign_value_is_told_and_not_ours(pod, found):
 def test_a_victim_without_processes_is_gone_although_its_group_stays():
     # A declared group is nobody's to remove: batch that is started in it again is a pod like any other.
     watch = Watch(plugin="MemoryEvict", kind="evict", target="batch/etl", since=NOW - 2, uid="u2")
-    other = replace(VICTIM, pod="batch/other")
-    before = State(pending=(VICTIM, other), terminating_since={"batch/etl": NOW - 2, "batch/other": NOW - 2}, watches=(watch,))
+    other = replace(VICTIM, pod="batch/other", uid="")
+    before = State(pending=(VICTIM, other), terminating_since={"u2": NOW - 2, "batch/other": NOW - 2}, watches=(watch,))
     gone = Receipt(target="batch/etl", result=Result.GONE, pod="batch/etl")
     state, outcomes = settle(before, before, Plan(), (gone,), READING)
     assert state == State(pending=(other,), terminating_since={"batch/other": NOW - 2}, victim_ended=NOW)

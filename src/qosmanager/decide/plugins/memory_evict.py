@@ -164,7 +164,7 @@ def _on_their_way(facts: Facts, draft: Draft) -> list[Pod]:
     """Return the BE pods that are about to go. One that has not gone within its terminationTimeout frees nothing to count on."""
     timeout, since = facts.settings.memory_evict.termination_timeout, draft.state.terminating_since
     leaving = [pod for pod in facts.census.be if _leaves(draft, pod)]
-    return [pod for pod in leaving if since.get(pod.key) is None or not facts.has_held(since[pod.key], timeout)]
+    return [pod for pod in leaving if since.get(pod.identity) is None or not facts.has_held(since[pod.identity], timeout)]
 
 
 def _why_nobody(need: Need, candidates: list[Pod]) -> tuple[str, str]:
@@ -227,5 +227,5 @@ def _remember_terminating(facts: Facts, draft: Draft) -> Draft:
     if not known and not draft.state.pending and not any(pod.terminating for pod in facts.census.be):
         return draft
     now = facts.now
-    since = {pod.key: known.get(pod.key, now) for pod in facts.census.be if _leaves(draft, pod)}
+    since = {pod.identity: known.get(pod.identity, now) for pod in facts.census.be if _leaves(draft, pod)}
     return draft.remember(terminating_since={key: moment for key, moment in since.items() if moment is not None})
