@@ -299,7 +299,8 @@ def _outlook(options: Options, settings: Settings, clock: LinuxClock, stack: Exi
     from qosmanager.http.server import Listen, ListenError, Server  # noqa: PLC0415
     from qosmanager.views.status import About  # noqa: PLC0415
 
-    board = Board(About(version=qosmanager.__version__, pid=os.getpid(), started=clock.wall(), dry_run=options.dry_run), settings)
+    about = About(version=qosmanager.__version__, pid=os.getpid(), started=clock.wall(), dry_run=options.dry_run, begun=clock.monotonic())
+    board = Board(about, settings)
     try:
         listen = Listen.parse(options.listen or LISTEN)
         server = None if listen is None else Server(board, listen)

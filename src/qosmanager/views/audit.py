@@ -58,10 +58,10 @@ class AuditLine(Struct, frozen=True, kw_only=True):
 
 
 class UnderWay(Struct, frozen=True, kw_only=True):
-    """An eviction whose end is awaited; `since` is its cycle's time on the agent's clock, by which its verdict finds it."""
+    """An eviction whose end is awaited; `since` is its cycle's time on the agent's clock, which nobody sets and by which its verdict
+    finds it."""
 
     line: AuditLine
-    begun_at: float
     since: float | None
 
 
@@ -106,7 +106,7 @@ class Trail:
             earlier = self._under_way.pop(action.pod, None)
             if earlier is not None:
                 yield unseen(earlier.line, "a pod of the same name was evicted before its end was judged")
-            self._under_way[action.pod] = UnderWay(line=line, begun_at=record.wall, since=record.snapshot.time)
+            self._under_way[action.pod] = UnderWay(line=line, since=record.snapshot.time)
 
     def _ended(self, record: CycleRecord) -> Iterator[AuditLine]:
         """Take in what the evictor said of evictions begun earlier: no process is left, or it cannot be ended."""
@@ -169,7 +169,9 @@ def _is_verdict_on(outcome: Outcome, each: UnderWay) -> bool:
 def _gone(each: UnderWay, record: CycleRecord) -> AuditLine:
     if each.line.gone is not None:
         return each.line
-    return replace(each.line, gone=iso(record.wall), took=round(max(0.0, record.wall - each.begun_at), 3))
+    now = record.snapshot.time
+    took = None if now is None or each.since is None else round(now - each.since, 3)
+    return replace(each.line, gone=iso(record.wall), took=took)
 
 
 def _after(line: AuditLine, record: CycleRecord) -> AuditLine:

@@ -31,12 +31,14 @@ STARVING_AFTER = 600.0  # seconds BE is held at the floor (section 5.4)
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """The process: version, pid, when it started (epoch seconds), and whether it only decides and reports."""
+    """The process: version, pid, when it started (epoch seconds, and `begun` by the clock of `Snapshot.time`; None: not known), and
+    whether it only decides and reports."""
 
     version: str
     pid: int
     started: float
     dry_run: bool = False
+    begun: float | None = None
 
 
 class BeView(Struct, frozen=True, kw_only=True):
@@ -136,7 +138,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
     return Status(
         version=about.version,
         pid=about.pid,
-        uptime=round(max(0.0, record.wall - about.started), 3),
+        uptime=round(max(0.0, _uptime(record, about)), 3),
         cycle=record.number,
         time=iso(record.wall),
         period=settings.sync_period,
@@ -156,7 +158,7 @@ def status(record: CycleRecord, settings: Settings, about: About, beside: Beside
         dry_run=about.dry_run,
         forecasts=snapshot.forecasts,
         attributions=snapshot.attributions,
-        pause=None if record.pause is None else _pause(record.pause, record.wall),
+        pause=None if record.pause is None else _pause(record.pause, record),
         settings=settings,
         own=record.own,
         resources=record.plan.resources,
@@ -191,9 +193,16 @@ def _since(state: State, moment: float | None) -> float | None:
     return None if state.time is None or moment is None else state.time - moment
 
 
-def _pause(pause: Pause, wall: float) -> PauseView:
-    left = round(max(0.0, pause.until - wall), 1)
-    return PauseView(since=iso(pause.since), until=iso(pause.until), left=left, by=pause.by, reason=pause.reason)
+def _uptime(record: CycleRecord, about: About) -> float:
+    now = record.snapshot.time
+    return record.wall - about.started if now is None or about.begun is None else now - about.begun
+
+
+def _pause(pause: Pause, record: CycleRecord) -> PauseView:
+    """Return it as it is shown. What is left of it goes by the clock that ends it, which nobody sets."""
+    now = record.snapshot.time
+    left = pause.until - record.wall if now is None else pause.ends - now
+    return PauseView(since=iso(pause.since), until=iso(pause.until), left=round(max(0.0, left), 1), by=pause.by, reason=pause.reason)
 
 
 def _be(record: CycleRecord) -> BeView:

@@ -90,7 +90,7 @@ def test_what_is_not_as_it_should_be_stands_on_top():
     base = record(1)
     troubled = replace(
         base,
-        pause=Pause(boot_id="b", ends=9.0, since=WALL, until=WALL + 601, by="alice", reason="ticket 4711"),
+        pause=Pause(boot_id="b", ends=701.0, since=WALL, until=WALL + 601, by="alice", reason="ticket 4711"),
         snapshot=replace(base.snapshot, paused=True),
         plan=replace(base.plan, degraded=("node_stale", "paused"), failures=(PluginFailure(Plugin.CPU_BURST, "KeyError: x"),)),
         state=State(time=5000.0, be_limit=0.1, floor_since=4000.0, oscillating=True),

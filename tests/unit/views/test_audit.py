@@ -4,7 +4,7 @@ from qosmanager.model.actions import Outcome, Result, Verdict
 from qosmanager.model.qos import Plugin
 from qosmanager.model.snapshot import Node
 from qosmanager.views.audit import Trail
-from records import EVICT_CPU, EVICT_MEMORY, MIB, observed, receipt, record
+from records import EVICT_CPU, EVICT_MEMORY, MIB, WALL, observed, receipt, record
 
 
 def trail():
@@ -49,6 +49,14 @@ def test_a_memory_eviction_rests_on_the_memory_score():
     follow.observe(evicting(1, EVICT_MEMORY))
     (line,) = follow.observe(judged(3, Verdict.EFFECTIVE, plugin=Plugin.MEMORY_EVICT))
     assert (line.plugin, line.score, line.gone) == ("MemoryEvict", 10.0, "2027-01-15T08:00:03.000Z")
+
+
+def test_how_long_it_took_does_not_change_when_somebody_sets_the_clock_back():
+    follow = trail()
+    follow.observe(evicting(1))
+    follow.observe(replace(gone(4), wall=WALL - 3600))
+    (line,) = follow.observe(judged(5, Verdict.EFFECTIVE))
+    assert (line.gone, line.took) == ("2027-01-15T07:00:00.000Z", 3.0)
 
 
 def test_a_victim_that_stays_has_no_end():

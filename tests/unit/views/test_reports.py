@@ -9,7 +9,7 @@ from qosmanager.views.log_lines import Severity, log_lines
 from qosmanager.views.status import About, status
 from records import WALL, record
 
-PAUSE = Pause(boot_id="b", ends=1000.0, since=WALL, until=WALL + 1800, by="alice as root", reason="ticket 4711")
+PAUSE = Pause(boot_id="b", ends=1900.0, since=WALL, until=WALL + 1800, by="alice as root", reason="ticket 4711")
 ABOUT = About(version="1.2.3", pid=42, started=0.0)
 
 
@@ -56,6 +56,15 @@ def test_status_tells_the_pause_and_how_long_it_lasts():
     assert view.paused
     assert (view.pause.until, view.pause.left, view.pause.by) == ("2027-01-15T08:30:00.000Z", 1740.0, "alice as root")
     assert status(record(1), Settings(), ABOUT).pause is None
+
+
+def test_how_long_it_is_up_does_not_change_when_somebody_sets_the_clock_back():
+    about = replace(ABOUT, begun=90.0)
+    assert status(replace(record(5), wall=WALL - 3600), Settings(), about).uptime == 15.0
+
+
+def test_what_is_left_of_a_pause_does_not_change_when_somebody_sets_the_clock_back():
+    assert status(replace(paused(60), wall=WALL - 3540), Settings(), ABOUT).pause.left == 1740.0
 
 
 def test_a_paused_agent_is_ready_and_says_so():
