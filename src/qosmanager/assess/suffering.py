@@ -37,7 +37,8 @@ def look_after(state: State, snapshot: Snapshot, census: Census, settings: Setti
     little = census.be_usage <= max(_LITTLE_BE * snapshot.node.cpus, settings.cpu_suppress.min_cores) and not census.unmeasured
     elapsed = _elapsed(state, snapshot, settings)
     down, up = (1 - exp(-elapsed / seconds) for seconds in (_CALMS_IN, _STIRS_IN))
-    calms: dict[str, float] = {}
+    # Of a pod that cannot be judged now, what is known stays.
+    calms = {pod.key: known[pod.key] for pod in census.ls if pod.key in known}
     suffering, unjudged, slack = [], [], 1.0
     for pod in census.ls:
         stalled = stall(pod)

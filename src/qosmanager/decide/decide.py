@@ -95,9 +95,7 @@ def _run_plugins(facts: Facts, draft: Draft) -> Draft:
 def _interrupted(state: State) -> State:
     """Return the state with every "held without a break" begun anew: nothing was measured meanwhile that it could have held through."""
     bursts = tuple(replace(burst, calm_since=None) for burst in state.bursts)
-    objective = state.objective
-    if objective.suffering_since is not None:
-        objective = replace(objective, suffering_since=None)
+    objective = replace(state.objective, suffering_since=None, unsure=None)
     return replace(state, below_since=None, score_above_since=None, bursts=bursts, objective=objective)
 
 

@@ -26,6 +26,7 @@ _FALL, _RISE = 0.5, 1.25
 _LEAST = 1 << 20  # bytes/s
 _SIGN = 10.0  # percent: a service that waits less for I/O is not late because of it
 _NEARLY_LATE = 0.8  # of the SLO
+_STILL = 1.1  # times a limit: what comes through one
 _MUST_SHOW = 0.125  # of what BE moved: cut to that, a service that is late because of BE is less so
 _NO_BETTER, _WORSE = 0.9, 1.5  # of the severity when it began; of what is borne
 _BORNE_FOR, _BORNE_MOST = 300.0, 3600.0  # seconds: doubled with each time that a limit was of no use
@@ -36,14 +37,15 @@ def io_relief(facts: Facts, draft: Draft) -> Draft:
     held, known, now = facts.before.be_io, facts.before.io_lesson, facts.now
     if not is_on(facts, facts.settings.isolation.io):
         return draft.remember(be_io=None)
-    moves, unmeasured = _moved_by_be(facts)
-    if now is None or moves is None or all(factor.points is None for factor in facts.assessment.io.factors):
+    if now is None or all(factor.points is None for factor in facts.assessment.io.factors):
         return draft
-    severity = _severity(facts)
+    severity, (moves, unmeasured) = _severity(facts), _moved_by_be(facts)
     if unmeasured and (severity >= 1 or held is not None):
         draft = draft.refuse(_PLUGIN, "io-not-measured", f"BE's I/O limit goes by what is measured: not of {counted(unmeasured, 'BE pod')}")
     if severity < 1:
         return _eased(facts, draft)
+    if moves is None:
+        return draft
     if known.borne_until is not None and not facts.is_over(known.borne_until) and not is_above(severity, _WORSE * known.borne):
         left = f"for {facts.remaining(known.borne_until):.0f} s more"
         reason = f"services wait for I/O as long with BE cut to an eighth: it is not limited for that {left}, unless it gets worse"
@@ -53,7 +55,9 @@ def io_relief(facts: Facts, draft: Draft) -> Draft:
         return draft.remember(be_io=IoHold(limit=limit, own=int(moves), moved=now, severity=severity) if moves > _LEAST else None)
     if now - held.moved < _STEP_EVERY:
         return draft
-    if held.severity is not None and held.limit <= max(_LEAST, _MUST_SHOW * held.own) and severity >= _NO_BETTER * held.severity:
+    # The limit is each disk's: what counts is that all of BE moves as little.
+    is_cut = not is_above(moves, _STILL * max(_LEAST, _MUST_SHOW * held.own))
+    if held.severity is not None and is_cut and severity >= _NO_BETTER * held.severity:
         return draft.remember(be_io=None, io_lesson=_learned(known, severity, now))
     limit = max(_LEAST, int(min(held.limit, max(moves, _LEAST)) * _FALL))
     return draft.remember(be_io=replace(held, limit=limit, moved=now, severity=held.severity or severity))
@@ -92,12 +96,15 @@ def _severity(facts: Facts) -> float:
 
 def _score_of_services(facts: Facts) -> float:
     """Return the I/O score with the longest stall among the LS pods in the place of the node's, which BE's own waiting is part of, above
-    all while a limit of ours makes it wait. The node's own where some LS pod's stall is not measured (`missing` says why)."""
+    all while a limit of ours makes it wait; 0 where there is no LS pod. The node's own where some LS pod's stall is not measured (`missing`
+    says why)."""
     stalls = [pod.observed.io_psi_some for pod in facts.census.ls]
+    if not stalls:
+        return 0.0
     measured = [stall for stall in stalls if stall is not None]
     if len(measured) < len(stalls):
         return facts.assessment.io.score
-    return io_pressure(replace(facts.snapshot.node, io_psi_some=max(measured, default=0.0)), facts.settings.io_pressure).score
+    return io_pressure(replace(facts.snapshot.node, io_psi_some=max(measured)), facts.settings.io_pressure).score
 
 
 def _lateness(facts: Facts) -> float:

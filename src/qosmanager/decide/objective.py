@@ -19,7 +19,7 @@ from qosmanager.decide.motion import DEAD_BAND, last_minute, moved
 from qosmanager.model.assessment import Suffering, Wellbeing
 from qosmanager.model.census import is_above, is_at_least
 from qosmanager.model.count import counted
-from qosmanager.model.qos import Plugin
+from qosmanager.model.qos import Mode, Plugin
 from qosmanager.model.state import Objective
 from qosmanager.views.fare import suffering_words
 
@@ -72,14 +72,16 @@ def aim(facts: Facts, draft: Draft) -> tuple[Aim, Draft]:
     draft = _tell_elsewhere(wellbeing, draft)
     draft = _follow(facts, draft, wellbeing, worst)
     bound = None if facts.snapshot.be_shielded else _bound(facts, draft)
+    if worst is not None and is_borne(facts, draft.state.objective, worst):
+        worst = None  # BE is not held for it either
     draft = _look_for_room(facts, draft, worst, bound)
-    if worst is not None and _may_fall_for(facts, draft, worst):
+    if worst is not None and _may_fall(facts, draft):
         return _fall_for(facts, draft, worst, bound)
     if bound is not None:
         fall, draft = _fit(facts, draft, bound)
         if fall is not None:
             return fall, draft
-    if worst is not None and not is_borne(facts, draft.state.objective, worst):
+    if worst is not None:
         return Aim(draft.state.be_limit, f"{suffering_words(worst)}; BE stays"), draft
     return _rise(facts, draft, wellbeing, bound)
 
@@ -166,11 +168,9 @@ def _recall(draft: Draft, **changes: object) -> Draft:
 # -- down --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _may_fall_for(facts: Facts, draft: Draft, worst: Suffering) -> bool:
+def _may_fall(facts: Facts, draft: Draft) -> bool:
     known = draft.state.objective
     if not is_above(be_use(facts, draft), 1.1 * facts.settings.cpu_suppress.min_cores):
-        return False
-    if is_borne(facts, known, worst):
         return False
     if not facts.has_held(known.suffering_since, _PATIENCE if facts.snapshot.be_shielded else _LASTS):
         return False
@@ -205,9 +205,12 @@ def _fall_for(facts: Facts, draft: Draft, worst: Suffering, bound: Bound | None)
         return Aim(state.be_limit, f"{suffering_words(worst)}; BE stays"), draft
     draft = _fell(facts, draft)
     relapses = draft.state.objective.relapses
+    severity = worst.severity if known.severity is None else known.severity
     draft = _recall(
         draft,
-        severity=worst.severity if known.severity is None else known.severity,
+        unsure=None,
+        # What is only observed cannot help, so nothing is learned of that it did not.
+        severity=severity if facts.settings.mode(_PLUGIN) is Mode.ENFORCE else None,
         # Behind the shield one fall proves nothing: only what comes back with BE is BE's doing.
         ceiling=had if bound is not None or is_at_least(relapses, 1) else None,
     )
@@ -262,13 +265,13 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
     state, known = draft.state, draft.state.objective
     limit = state.be_limit
     if limit is None:
-        return Aim(None, "no LS pod suffers, and the kernel puts BE behind all others"), draft
+        return Aim(None, "no LS pod suffers from BE, and the kernel puts it behind all others"), draft
     stay = Aim(limit, "it stays")
     is_held, draft = _is_held(facts, draft)
     if is_held:
         return stay, draft
     if bound is None and known.fell is None:
-        return Aim(None, _unlimited("no LS pod has suffered", limit)), draft
+        return Aim(None, _unlimited("no LS pod has suffered from BE", limit)), draft
     step = facts.settings.cpu_suppress.relax_step * facts.cpus * facts.dt * wellbeing.slack * 0.5**known.relapses
     if state.last_move < 0:
         step = min(step, DEAD_BAND * facts.cpus)
@@ -276,28 +279,28 @@ def _rise(facts: Facts, draft: Draft, wellbeing: Wellbeing, bound: Bound | None)
     raised = min(top, limit + step)
     if bound is None and is_at_least(raised, draft.resources.node_available):
         draft = _recall(draft, ceiling=None)
-        return Aim(None, _unlimited("no LS pod suffers any more", limit)), moved(facts, draft, 1)
+        return Aim(None, _unlimited("no LS pod suffers from BE any more", limit)), moved(facts, draft, 1)
     # A step that is smaller than the dead band is still a step: what matters is whether there is somewhere to go.
     if not is_at_least(top - limit, DEAD_BAND * facts.cpus) or not is_above(raised, limit):
         return stay, draft
     relapses = counted(float(f"{known.relapses:.2g}"), "relapse")
-    reason = f"no LS pod suffers, slack {wellbeing.slack:.0%}, {relapses}; at most {words}; from {limit:.4g} one step"
+    reason = f"no LS pod suffers from BE, slack {wellbeing.slack:.0%}, {relapses}; {words}; from {limit:.4g} one step"
     return Aim(raised, f"{reason} to {raised:.4g}"), moved(facts, draft, 1)
 
 
 def _unlimited(why: str, limit: float) -> str:
-    return f"{why}, and the kernel puts BE behind all others: no limit instead of {limit:.4g} cores"
+    return f"{why}, and the kernel puts it behind all others: no limit instead of {limit:.4g} cores"
 
 
 def _top(facts: Facts, draft: Draft, bound: Bound | None) -> tuple[float, str]:
     """Return how far the limit may rise now."""
     known = draft.state.objective
-    top, words = (math.inf, "no bound") if bound is None else (bound.target, f"{bound.target:.4g} ({bound.words})")
+    top, words = (math.inf, "no bound") if bound is None else (bound.target, f"at most {bound.target:.4g} ({bound.words})")
     if known.ceiling is None or known.fell is None:
         return top, words
     minutes = facts.elapsed(known.fell) / 60
     ceiling = _BELOW_CEILING * known.ceiling + _REOPENS * facts.cpus * minutes * 0.5**known.relapses
-    return (ceiling, f"{ceiling:.4g} ({known.ceiling:.4g} was too much {minutes:.1f} min ago)") if ceiling < top else (top, words)
+    return (ceiling, f"at most {ceiling:.4g} ({known.ceiling:.4g} was too much {minutes:.1f} min ago)") if ceiling < top else (top, words)
 
 
 def _is_held(facts: Facts, draft: Draft) -> tuple[bool, Draft]:

@@ -117,6 +117,10 @@ class Objective(Struct, frozen=True, kw_only=True):
     borne: float = 0.0
     roomy_since: float | None = None  # since when nobody suffers and there is room for more than the limit in force
 
+    def of_services(self) -> Objective:
+        """Return what was learned of the services alone: limits of another mode, or that were never in the kernel, have taught nothing."""
+        return Objective(calm=self.calm, wanted=self.wanted, margin=self.margin)
+
 
 class State(Struct, frozen=True, kw_only=True):
     """Whole memory of the engine. The empty state is a fresh start."""

@@ -116,13 +116,18 @@ def _take_back(before: State, state: State, action: Action, now: float | None) -
             burst = next((burst for burst in before.bursts if burst.pod == action.pod), None)
             return state if burst is None or _has_burst(state, action.pod) else replace(state, bursts=(*state.bursts, burst))
         case SetBeCpuLimit() | RestoreBeCpuLimit():
-            return replace(state, be_limit=before.be_limit, be_observed=before.be_observed)
+            return _held_as_before(before, state, now)
         case SetBeCpuset() | RestoreBeCpuset():
             refused = now if isinstance(action, SetBeCpuset) else state.cpuset_refused
-            state = replace(state, be_cpus=before.be_cpus, be_limit=before.be_limit, be_observed=before.be_observed)
-            return replace(state, cpuset_refused=refused)
+            return replace(_held_as_before(before, state, now), be_cpus=before.be_cpus, cpuset_refused=refused)
         case Evict():
             return _unfit(_without_victim(before, state, action), action, now)
+
+
+def _held_as_before(before: State, state: State, now: float | None) -> State:
+    """BE has what it had; what it was to have has not been tried, and nobody is evicted because it did not help (section 5.5)."""
+    since = state.suppress_since if now is None else now
+    return replace(state, be_limit=before.be_limit, be_observed=before.be_observed, floor_since=before.floor_since, suppress_since=since)
 
 
 def _without_burst(state: State, pod: str) -> State:
@@ -170,10 +175,10 @@ def _ended_victims(state: State, receipts: tuple[Receipt, ...], now: float | Non
         for watch in seen
     )
 
+
 def _is_about(receipt: Receipt, victim: Pending) -> bool:
     """Tell whether a receipt is about this victim, and not about another pod that had its name."""
     return receipt.pod == victim.pod and receipt.uid in ("", victim.uid)
-
 
 
 def _watch(state: State, action: Action, snapshot: Snapshot) -> State:

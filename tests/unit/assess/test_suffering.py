@@ -133,5 +133,10 @@ def test_what_a_pod_waits_while_it_is_well_is_its_calm():
     assert learned(ls(usage=1.0, wait=0.24, p99=0.05, slo=0.1), be(usage=4.0), calm={"shop/api": 0.2})["shop/api"] > 0.2
 
 
+@pytest.mark.parametrize("figures", [{"usage": 0.01, "wait": 0.0}, {"usage": 1.0}, {}])
+def test_a_pod_that_cannot_be_judged_keeps_its_calm(figures):
+    assert learned(ls(**figures), be(usage=4.0), calm={"shop/api": 0.2}) == {"shop/api": 0.2}
+
+
 def test_calm_is_never_above_a_quarter_and_pods_that_are_gone_are_forgotten():
     assert learned(ls(usage=1.0, wait=0.9), calm={"shop/api": 0.25, "shop/gone": 0.1}) == {"shop/api": 0.25}

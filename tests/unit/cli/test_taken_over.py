@@ -8,7 +8,7 @@ from qosmanager.config.settings import Settings
 from qosmanager.execute.resource_executor import Adopted
 from qosmanager.model.actions import Receipt, Result
 from qosmanager.model.qos import Level
-from qosmanager.model.state import Burst, Pending, State, Watch
+from qosmanager.model.state import Burst, Objective, Pending, State, Watch
 
 LEFT = State(
     time=100.0,
@@ -70,8 +70,10 @@ def test_after_a_kill_that_held_batch_an_eviction_may_be_a_moment_old():
 
 
 def test_what_was_only_observed_does_not_count_as_tried():
-    state = taken_over(left(None, be_observed=True), 100.0, Settings())
+    lessons = Objective(calm={"shop/api": 0.1}, wanted=4.0, margin=1.0, fell=90.0, ceiling=2.0, severity=1.0, futile=3, borne_until=900.0)
+    state = taken_over(left(None, be_observed=True, floor_since=10.0, objective=lessons), 100.0, Settings())
     assert (state.be_limit, state.be_observed, state.suppress_level, state.suppress_since) == (None, False, None, None)
+    assert (state.floor_since, state.objective) == (None, Objective(calm={"shop/api": 0.1}, wanted=4.0, margin=1.0))
 
 
 @pytest.mark.parametrize("state", [b"", b"{", b'{"be_limit":"much"}', b"[]"])

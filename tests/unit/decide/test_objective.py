@@ -102,6 +102,17 @@ def test_a_fall_after_which_nothing_waits_and_nothing_is_better_is_the_last():
     assert limit(hurt(), again) >= 4.0
 
 
+def test_while_it_is_borne_batch_gets_back_what_nobody_is_helped_by():
+    # At the floor for a service that is late whatever batch does; ten seconds after that is known the limit turns.
+    borne = replace(state(0.1, futile=1, borne_until=NOW + 60, borne=1.0, suffering_since=NOW - 30, fell=NOW - 30), last_move=-1)
+    assert remembered(hurt(batch=0.1), borne, SLO).objective.roomy_since == NOW
+    ready = replace(borne, objective=replace(borne.objective, roomy_since=NOW - 10))
+    assert limit(hurt(batch=0.1), ready) == pytest.approx(0.1 + 0.16)
+    worse = replace(ready, objective=replace(ready.objective, borne=0.5))
+    assert remembered(hurt(batch=0.1), worse, SLO).objective.roomy_since is None
+    assert limit(hurt(batch=0.1), worse) == 0.1
+
+
 def test_what_gets_much_worse_is_borne_no_longer():
     before = state(4.0, borne_until=NOW + 300, borne=1.0, suffering_since=NOW - 2)
     # 1.5 times the severity of 1.0 that was borne is a p99 of 250 ms.
@@ -262,6 +273,24 @@ def test_in_observe_it_is_decided_and_only_reported():
     assert (action.mode, action.cores) == (Mode.OBSERVE, pytest.approx(4.0))
 
 
+OBSERVE = Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.SLO, mode=Mode.OBSERVE))
+
+
+def test_what_is_only_observed_teaches_nothing_of_its_use():
+    before = replace(state(10.0, suffering_since=NOW - 5), be_observed=True)
+    after = remembered(hurt(), before, OBSERVE)
+    assert (after.be_limit, after.objective.severity) == (pytest.approx(4.0), None)
+
+
+@pytest.mark.parametrize(("observed", "settings"), [(True, SLO), (False, OBSERVE)])
+@pytest.mark.parametrize("held", [None, 5.0])
+def test_lessons_of_another_mode_are_forgotten(observed, settings, held):
+    before = state(held, futile=3, borne_until=NOW + 900, borne=9.0, ceiling=2.0, fell=NOW - 60, relapses=2.0, severity=1.0)
+    after = remembered(shielded(hurt()), replace(before, be_observed=observed), settings).objective
+    assert (after.futile, after.borne_until, after.ceiling, after.fell, after.relapses, after.severity) == (0, None, None, None, 0.0, None)
+    assert after.suffering_since == NOW
+
+
 def test_a_node_full_of_batch_is_no_emergency_and_a_burst_is_granted():
     full = snapshot(
         ls(usage=1.9, limit=2.0, throttled=0.3, request=2.0), be(usage=14.1), cpu_usage=16.0, load1=40.0, memory_total=1, cpu_trend=0.0
@@ -312,6 +341,12 @@ def test_suffering_from_before_a_gap_has_not_lasted():
     assert remembered(hurt(), before, SLO).objective.suffering_since == NOW
 
 
+def test_what_did_not_fit_for_a_moment_before_a_gap_is_forgotten():
+    # 16 - 9 leaves 7: 3 fits, and the 8 of a minute ago are nobody's any more.
+    before = replace(state(3.0, wanted=9.0, margin=4.0, unsure=8.0), time=NOW - 60)
+    assert limit(snapshot(ls(usage=9.0, wait=0.0, p99=0.01, slo=0.1), be(usage=2.0), cpu_usage=11.0), before) == 3.0
+
+
 # 2 cores in use and 0.6 waited for: all of that counts from 80 percent of the SLO on, half of it at 40, and where no latency is known.
 @pytest.mark.parametrize(("p99", "wanted"), [(0.16, 2.6), (0.08, 2.6), (0.04, 2.3), (None, 2.6)])
 def test_waiting_counts_as_demand_by_how_near_the_latency_is_to_its_objective(p99, wanted):
@@ -342,6 +377,10 @@ def test_behind_the_shield_only_what_comes_back_with_batch_is_its_doing():
 def test_a_fall_goes_at_least_to_what_demand_and_its_margin_leave():
     # 0.9 x 8 would be 7.2; 16 - 6 - 4, a second of each eased.
     assert limit(hurt(0.105), suffers(10.0, wanted=6.0, margin=4.0)) == pytest.approx(6.114, abs=0.001)
+
+
+def test_a_fall_for_a_service_forgets_what_did_not_fit_for_a_moment():
+    assert remembered(hurt(), suffers(10.0, unsure=14.0), SLO).objective.unsure is None
 
 
 def test_while_some_pod_is_not_measured_batch_uses_all_that_nobody_else_does():
@@ -508,22 +547,23 @@ WHY = "shop/api has p99 200 ms, 100% above its SLO of 100 ms"
         (
             calm(),
             state(11.0),
-            "no LS pod suffers, slack 50%, 0 relapses; at most 13 (node 16 - LS demand 2 - margin 0.9995); from 11 one step to 11.8",
+            "no LS pod suffers from BE, slack 50%, 0 relapses; at most 13 (node 16 - LS demand 2 - margin 0.9995); "
+            "from 11 one step to 11.8",
         ),
         (
             calm(),
             replace(state(6.3, ceiling=7.0, fell=NOW - 60), last_move=1),
-            "no LS pod suffers, slack 50%, 0 relapses; at most 6.62 (7 was too much 1.0 min ago); from 6.3 one step to 6.62",
+            "no LS pod suffers from BE, slack 50%, 0 relapses; at most 6.62 (7 was too much 1.0 min ago); from 6.3 one step to 6.62",
         ),
         (
             shielded(calm()),
             state(5.0),
-            "no LS pod has suffered, and the kernel puts BE behind all others: no limit instead of 5 cores",
+            "no LS pod has suffered from BE, and the kernel puts it behind all others: no limit instead of 5 cores",
         ),
         (
             shielded(calm()),
             replace(state(15.9, fell=NOW - 3000), last_move=1),
-            "no LS pod suffers any more, and the kernel puts BE behind all others: no limit instead of 15.9 cores",
+            "no LS pod suffers from BE any more, and the kernel puts it behind all others: no limit instead of 15.9 cores",
         ),
         (
             snapshot(*calm().pods, *(be(f"b{number}") for number in range(4)), cpu_usage=10.0),

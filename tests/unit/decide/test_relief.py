@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
@@ -254,6 +256,10 @@ def test_it_rises_by_a_quarter_every_10_s_and_ends_at_twice_what_be_moved():
     assert limit(disks(stall=50.0), limited(160 * MIB)) is None
 
 
+def test_it_rises_while_what_be_moves_is_not_measured_too():
+    assert limit(disks(stall=50.0, read=None), limited()) == 80 * MIB
+
+
 def test_nothing_moves_on_io_that_is_not_measured():
     assert limit(disks(stall=80.0, read=None), limited()) == 64 * MIB
     assert limit(disks(stall=None), limited()) == 64 * MIB
@@ -289,10 +295,10 @@ def test_the_nodes_stall_counts_where_a_services_own_is_not_measured():
     assert limit(disks(services=(0.0, None), **FULL), limited()) == 32 * MIB
 
 
-def late(p99, io, cpu=0.0, slo=0.02):
+def late(p99, io, cpu=0.0, slo=0.02, moved=100 * MIB):
     """The disk is busy and nothing else: 22.2 points, and 0.444 for each percent of stall; level HIGH is far."""
     service = replace(ls(p99=p99, slo=slo), observed=PodObserved(io_psi_some=io, cpu_psi_some=cpu))
-    batch = replace(be("a"), observed=PodObserved(io_read=100 * MIB, io_write=0))
+    batch = replace(be("a"), observed=PodObserved(io_read=moved, io_write=0))
     return snapshot(service, batch, cpu_usage=1.0, io_psi_some=io, iowait=0.0, disk_util=100.0)
 
 
@@ -333,10 +339,9 @@ def test_what_is_not_measured_is_said_where_it_matters(stall, state, said):
     assert ("io-not-measured" in {each.rule for each in plan.refusals}) is said
 
 
-# The network, iowait and the disk make 59.8 points without any stall: with one percent more it would be level HIGH.
 def test_where_no_service_runs_nobody_waits():
-    plan = decided(disks(services=(), stall=100.0, iowait=50.0, disk_util=100.0, net_util=98.0), settings=IO)
-    assert (plan.failures, plan.standing.be_io_limit) == ((), None)
+    alone = disks(services=(), stall=100.0, iowait=50.0, disk_util=100.0, net_util=100.0)  # 60 points without any stall: level HIGH
+    assert (decided(alone, settings=IO).failures, limit(alone), limit(alone, limited())) == ((), None, 80 * MIB)
 
 
 def cut(amount, severity, moved=NOW - 20, futile=0):
@@ -362,7 +367,7 @@ def test_at_level_high_the_severity_is_the_score_against_where_it_begins(stall, 
 
 def test_nine_tenths_of_the_severity_is_no_better():
     # 90 / 60 = 1.5, and 0.9 x 1.667 as well.
-    assert remembered(disks(stall=90.0), cut(100 * MIB // 8, 1.5 / 0.9), IO).io_lesson.futile == 1
+    assert remembered(disks(stall=90.0, read=12 * MIB, write=0), cut(100 * MIB // 8, 1.5 / 0.9), IO).io_lesson.futile == 1
 
 
 def test_a_rise_is_remembered_and_its_next_fall_begins_anew():
@@ -375,7 +380,7 @@ def test_a_rise_is_remembered_and_its_next_fall_begins_anew():
     [(cut(100 * MIB // 8, 1.5), 1, 300), (cut(100 * MIB // 8, 1.5, futile=1), 2, 600), (cut(100 * MIB // 8, 1.5, futile=9), 10, 3600)],
 )
 def test_a_service_as_late_with_be_at_an_eighth_is_late_by_somebody_else(state, futile, seconds):
-    found = remembered(late(0.028, 30.0), state, IO)  # 1.4 times its SLO: more than 0.9 x 1.5
+    found = remembered(late(0.028, 30.0, moved=100 * MIB // 8), state, IO)  # 1.4 times its SLO: more than 0.9 x 1.5
     assert found.be_io is None
     assert found.io_lesson == IoLesson(futile=futile, borne_until=NOW + seconds, borne=pytest.approx(1.4))
 
@@ -390,8 +395,24 @@ def test_a_service_as_late_with_be_at_an_eighth_is_late_by_somebody_else(state, 
     ],
 )
 def test_until_that_is_known_it_falls(state, p99, expected):
-    found = remembered(late(p99, 30.0), state, IO)
+    found = remembered(late(p99, 30.0, moved=state.be_io.limit), state, IO)
     assert (found.be_io.limit, found.io_lesson) == (expected, IoLesson())
+
+
+# A limit is each disk's: on eight of them an eighth of it all comes through each. 13.75 MiB/s are 1.1 times an eighth.
+@pytest.mark.parametrize(("moved", "futile"), [(14 * MIB, 0), (13.75 * MIB, 1), (MIB, 1)])
+def test_a_limit_that_does_not_hold_all_of_be_has_not_been_of_no_use(moved, futile):
+    found = remembered(late(0.028, 30.0, moved=moved), cut(100 * MIB // 8, 1.5), IO)
+    assert (found.io_lesson.futile, found.be_io is None) == (futile, bool(futile))
+
+
+def test_a_limit_that_stands_on_many_disks_falls_until_it_holds():
+    # Eight disks of 12.5 MiB/s each; the service is late by what BE moves: 4 times its SLO at all of it, less than it at an eighth.
+    state = State()
+    for second in range(0, 200, 10):
+        moved = 8 * min(12.5 * MIB, math.inf if state.be_io is None else state.be_io.limit)
+        state = remembered(replace(late(0.014 + 0.066 * moved / (100 * MIB), 30.0, moved=moved), time=NOW + second), state, IO)
+    assert (state.io_lesson.futile, moved <= 12.5 * MIB) == (0, True)
 
 
 @pytest.mark.parametrize(

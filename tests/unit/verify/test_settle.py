@@ -17,7 +17,7 @@ from qosmanager.model.actions import (
     SetCpuLimit,
     Verdict,
 )
-from qosmanager.model.qos import Mode, Plugin
+from qosmanager.model.qos import Level, Mode, Plugin
 from qosmanager.model.state import Burst, Pending, State, Watch
 from qosmanager.verify import settle
 
@@ -66,6 +66,14 @@ def test_a_be_limit_that_could_not_be_written_leaves_the_old_one_in_force(action
     before = State(be_limit=4.0, be_cpus="0-3")
     state, _ = settled(before, State(be_limit=3.5, be_cpus="0-3"), action, result)
     assert (state.be_limit, state.be_cpus) == (4.0, "0-3")
+
+
+@pytest.mark.parametrize("action", [HOLD, PIN])
+def test_what_could_not_be_written_has_not_been_tried(action):
+    before = State(be_limit=4.0, suppress_level=Level.CRITICAL, suppress_since=NOW - 9)
+    planned = replace(before, be_limit=0.1, suppress_since=NOW - 9, floor_since=NOW)
+    state, _ = settled(before, planned, action, Result.REFUSED)
+    assert (state.suppress_level, state.suppress_since, state.floor_since) == (Level.CRITICAL, NOW, None)
 
 
 @pytest.mark.parametrize("result", NOT_DONE)
@@ -136,7 +144,7 @@ def test_a_victim_of_memory_evict_that_stays_ends_no_cooldown():
 def test_cpus_that_could_not_be_set_are_remembered_until_they_can():
     before = State(be_limit=4.0)
     state, _ = settled(before, State(be_limit=3.5, be_cpus="0-3,8"), PIN, Result.REFUSED)
-    assert state == State(be_limit=4.0, cpuset_refused=NOW)
+    assert state == State(be_limit=4.0, cpuset_refused=NOW, suppress_since=NOW)
     assert settled(state, replace(state, be_cpus="0-3,8"), PIN, Result.APPLIED)[0].cpuset_refused is None
 
 

@@ -57,9 +57,11 @@ def _is_held_otherwise(state: State, mode: Mode) -> bool:
 
 
 def _release_if_not_wanted(facts: Facts, draft: Draft, mode: Mode) -> Draft:
-    """Put BE's own limits back when the plugin no longer enforces and its limit is in the kernel, and forget an observed one."""
+    """Put BE's own limits back when the plugin no longer enforces and its limit is in the kernel, and forget what was observed."""
     state = draft.state
     observed = state.be_observed
+    if observed is not (mode is Mode.OBSERVE):
+        draft = draft.remember(objective=state.objective.of_services())
     if not _is_held_otherwise(state, mode):
         return draft
     held = [] if state.be_limit is None else [f"{state.be_limit:.4g} cores"]
