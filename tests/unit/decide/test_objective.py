@@ -547,8 +547,10 @@ WHY = "shop/api has p99 200 ms, 100% above its SLO of 100 ms"
         (
             calm(),
             state(11.0),
-            "no LS pod suffers from BE, slack 50%, 0 relapses; at most 13 (node 16 - LS demand 2 - margin 0.9995); "
-            "from 11 one step to 11.8",
+            (
+                "no LS pod suffers from BE, slack 50%, 0 relapses; "
+                "at most 13 (node 16 - LS demand 2 - margin 0.9995); from 11 one step to 11.8"
+            ),
         ),
         (
             calm(),
