@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from qosmanager.linux.cgroup import Hierarchies
+from qosmanager.linux.descriptor import EXHAUSTED
 from qosmanager.linux.stall_ear import Ear
 from qosmanager.model.count import counted
 from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump, MemoryGuard
@@ -147,23 +148,27 @@ class StallAlarm:
         return Jump(pods={}, urgent=True, reason=f"{now:.0f} MiB of memory available, {seen:.0f} a moment ago, under {level:.0f}")
 
     def _arm(self, now: float) -> None:
-        """Leave those that do not stall to the kernel, and look at them once all the same, so that their habit is known."""
+        """Leave those that do not stall to the kernel, and look at them once all the same: their habit is known, and who begins to stall,
+        however little, is left to it no longer."""
         for key, ear in tuple(self._ears.items()):
-            if not ear.is_quiet(now):
-                continue
             try:
-                if ear.trigger < 0:
+                if ear.trigger >= 0 and now - ear.looked >= self._interval / 2:
+                    ear.look(now)
+                    self._reads += 1
+                if not ear.is_quiet(now):
+                    self._disarm(ear)
+                elif ear.trigger < 0:
                     ear.arm()
                     self._armed[ear.trigger] = key
                     self._poll.register(ear.trigger, select.POLLPRI)
-                elif now - ear.looked >= self._interval / 2:
-                    ear.look(now)
-                    self._reads += 1
             except PermissionError:
                 self._has_triggers = False
+                for each in self._ears.values():
+                    self._disarm(each)
                 return
-            except (OSError, ValueError):
-                self._let_go(key)
+            except (OSError, ValueError) as error:
+                if not isinstance(error, OSError) or error.errno not in EXHAUSTED:  # where these have run out it is looked at as before
+                    self._let_go(key)
 
     def _fired(self, descriptors: list[int]) -> Jump | None:
         """Say for which groups the kernel woke us: from now on they are looked at; those that have ended are let go."""

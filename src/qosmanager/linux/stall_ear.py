@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
 from qosmanager.assess.stall_jump import CORES, RISE, Habit, demand_jumps, stall_jumps
 from qosmanager.linux.cgroup import Hierarchies
+from qosmanager.linux.descriptor import EXHAUSTED, GONE
 
 WINDOW = 0.5  # seconds; the shortest that a trigger may have
 QUIET = 0.05  # share of stall below which a group is left to the kernel
@@ -23,38 +23,34 @@ class Ear:
     (`age`, seconds), and the counters that were read then: CPU seconds `used_before` (None: not read) and `stalled_before`."""
 
     __slots__ = (
-        *(
-            "_idle",
-            "_mark",
-            "_pressure",
-            "_stalled",
-            "_usage",
-            "_use",
-            "_used",
-            "_used_at",
-            "age",
-            "cores",
-            "group",
-            "jumped",
-            "looked",
-            "path",
-        ),
-        *("share", "stall", "stalled_before", "trigger", "used_before", "usual"),
+        "_idle",
+        "_mark",
+        "_pressure",
+        "_stalled",
+        "_usage",
+        "_use",
+        "_used",
+        "_used_at",
+        "age",
+        "cores",
+        "group",
+        "jumped",
+        "looked",
+        "path",
+        "share",
+        "stall",
+        "stalled_before",
+        "trigger",
+        "used_before",
+        "usual",
     )
 
     def __init__(self, hierarchies: Hierarchies, group: str) -> None:
         """Raises OSError, and ValueError where the v2 group of this path holds none of the processes."""
         self.group = group
         directory = hierarchies.directory("unified", group)
-        # Beside v1 hierarchies the v2 group of the same path may hold nobody, and then never stalls.
-        try:
-            with open(f"{directory}/cgroup.events", encoding="ascii") as file:
-                if "populated 0" in file.read():
-                    raise ValueError("the v2 groups of the services, which have the stall files, hold none of their processes")
-        except FileNotFoundError:
-            if hierarchies.version("cpu") != 1:
-                raise
-            raise ValueError("the services' groups are not in the v2 tree, which alone has stall files of groups") from None
+        if hierarchies.version("cpu") == 1:
+            _must_be_used(directory)
         self.path = f"{directory}/cpu.pressure"
         self.trigger = -1
         self.stall, self.cores = Habit(RISE), Habit(CORES)
@@ -134,7 +130,7 @@ class Ear:
         except OSError as error:
             if trigger >= 0:
                 os.close(trigger)
-            if error.errno in (errno.ENODEV, errno.ENOENT):
+            if error.errno in GONE | EXHAUSTED:
                 raise
             # EINVAL: such a window is for the privileged; EOPNOTSUPP: a kernel without triggers; EROFS: a tree that is only to be read.
             raise PermissionError(error.errno, error.strerror) from None
@@ -165,6 +161,16 @@ class Ear:
         if line.startswith(b"usage_usec "):
             return int(line[11:].split(b"\n", 1)[0]) / 1e6
         return int(line) / 1e9
+
+
+def _must_be_used(directory: str) -> None:
+    """Raise ValueError for a v2 group that holds nobody: beside v1 hierarchies one may, while there are processes in those, and never stalls."""
+    try:
+        with open(f"{directory}/cgroup.events", encoding="ascii") as file:
+            if "populated 0" in file.read():
+                raise ValueError("the v2 groups of the services, which have the stall files, hold none of their processes")
+    except FileNotFoundError:
+        raise ValueError("the services' groups are not in the v2 tree, which alone has stall files of groups") from None
 
 
 def _usage_path(hierarchies: Hierarchies, group: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import threading
 import time
@@ -161,6 +162,89 @@ def stall(service):
         time.sleep(0.02)
 
 
+class Seconds:
+    """A clock that is a second later at each look at it: what takes a quarter of a minute takes no time here."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Seconds()
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock
+
+
+class Listening:
+    """An alarm, cycle after cycle."""
+
+    def __init__(self, service, clock):
+        self.service, self.clock = service, clock
+        self.alarm = StallAlarm(service.tree.files, None)
+        self.groups = {"shop/web": service.group}
+        self.written = clock.now
+
+    def cycles(self, count, stalled):
+        """Let cycles go by in which the service waits for this share of the time; return how it is listened to, and the last jump."""
+        for _ in range(count):
+            self.service.run(stalled * (self.clock.now - self.written), 0.1)
+            self.written = self.clock.now
+            how = self.alarm.watch(self.groups, 0.1)
+            self.alarm.wake()
+            jump = self.alarm.wait(1.5)
+        return how, jump
+
+
+LOOKED_AT = "1 service, looked at every 100 ms"
+BY_TRIGGER = f"{LOOKED_AT}, 1 of them by kernel triggers"
+
+
+@pytest.fixture
+def listening(service, clock):
+    listening = Listening(service, clock)
+    yield listening
+    listening.alarm.close()
+
+
+def test_who_stalls_less_than_wakes_the_kernel_is_left_to_it_no_longer(listening):
+    assert listening.cycles(10, 0.0) == (BY_TRIGGER, None)
+    assert listening.cycles(10, 0.1) == (LOOKED_AT, None)
+    _, jump = listening.cycles(1, 0.9)
+    assert jump is not None
+    assert "(usually 10%)" in jump.reason
+    assert listening.cycles(20, 0.0) == (BY_TRIGGER, None)
+
+
+def test_without_a_descriptor_for_a_trigger_a_service_is_looked_at_until_there_is_one(listening):
+    assert listening.cycles(1, 0.0) == (LOOKED_AT, None)
+    listening.clock.now += 10.0
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        how = listening.alarm.watch(listening.groups, 0.1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert how == LOOKED_AT
+    assert listening.cycles(1, 0.0) == (BY_TRIGGER, None)
+
+
+def test_when_a_group_can_have_no_trigger_none_is_left_with_one_that_nobody_looks_at(listening):
+    assert listening.cycles(10, 0.0) == (BY_TRIGGER, None)
+    tree = listening.service.tree
+    other = Service(tree, "other")
+    listening.groups["shop/other"] = other.group
+    assert listening.cycles(1, 0.0) == ("2 services, looked at every 100 ms, 1 of them by kernel triggers", None)
+    pressure = Path(tree.files.directory("unified", other.group)) / "cpu.pressure"
+    pressure.unlink()
+    pressure.mkdir()
+    assert listening.cycles(10, 0.0) == ("2 services, looked at every 100 ms", None)
+
+
 def test_a_wait_is_ended_from_another_thread(tree, service):
     del service
     alarm, _ = listened(tree, "web")
@@ -204,11 +288,20 @@ def test_groups_of_v1_alone_cannot_be_listened_to_and_it_is_said_why(tmp_path):
     alarm.close()
 
 
-def test_groups_that_hold_no_process_cannot_be_listened_to(tree):
+def test_beside_v1_groups_that_hold_no_process_cannot_be_listened_to(tmp_path):
+    tree = KernelTree(tmp_path, "hybrid")
     tree.add("web")
     alarm = StallAlarm(tree.files, None)
     with pytest.raises(CannotListenError, match="hold none of their processes"):
         alarm.watch({"shop/web": "web"}, 0.1)
+    alarm.close()
+
+
+def test_a_service_whose_processes_are_yet_to_start_is_listened_to_on_v2(tmp_path):
+    tree = KernelTree(tmp_path, "v2")
+    tree.add("web")
+    alarm, how = listened(tree, "web")
+    assert how == "1 service, looked at every 20 ms"
     alarm.close()
 
 
