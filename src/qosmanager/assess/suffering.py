@@ -32,7 +32,7 @@ _CALMS_IN, _STIRS_IN = 10.0, 60.0  # seconds in which two thirds of a difference
 def look_after(state: State, snapshot: Snapshot, census: Census, settings: Settings) -> tuple[State, Wellbeing | None]:
     """Judge each LS pod. None, and nothing remembered, where CPUSuppress has another strategy."""
     if settings.cpu_suppress.strategy is not Strategy.SLO or settings.mode(Plugin.CPU_SUPPRESS) is Mode.OFF:
-        return (state if state.objective == Objective() else replace(state, objective=Objective())), None
+        return replace(state, objective=Objective()), None
     known = state.objective.calm
     little = census.be_usage <= max(_LITTLE_BE * snapshot.node.cpus, settings.cpu_suppress.min_cores) and not census.unmeasured
     elapsed = _elapsed(state, snapshot, settings)
@@ -52,8 +52,8 @@ def look_after(state: State, snapshot: Snapshot, census: Census, settings: Setti
             if pod.cpu.usage is None or pod.cpu.usage >= _LEAST_USE:
                 unjudged.append(pod.key)
             continue
-        if value > bound and is_above(value, bound):
-            where = _elsewhere(pod, stalled, calm) if measure == P99 else _own_cpus(pod)
+        if is_above(value, bound):
+            where = _elsewhere(pod, stalled, calm)
             suffering.append(Suffering(pod=pod.key, measure=measure, value=value, bound=bound, elsewhere=where))
         else:
             slack = min(slack, 1 - value / (_ROOM_TO_RISE * bound))
@@ -80,19 +80,15 @@ def bearable(calm: float) -> float:
 
 
 def _elsewhere(pod: Pod, stalled: float | None, calm: float) -> str:
-    """Return why a latency is not BE's doing; empty: it may be, also where nothing tells whether the pod waits for CPU."""
-    if own := _own_cpus(pod):
-        return own
+    """Return why what a pod suffers is not BE's doing; empty: it may be, also where nothing tells whether the pod waits for CPU."""
+    if pod.exclusive_cpus:
+        return "its CPUs are its own"
     if stalled is None:
         return "" if pod.cpu.wait is None or pod.cpu.usage is None else f"it hardly runs: {pod.cpu.usage:.4g} cores"
     sign = _SIGN_TIMES * calm + _SIGN_MORE
     if is_above(stalled, sign):
         return ""
     return f"it waits for CPU that others have {stalled:.1%} of the time, {sign:.1%} or less is its calm"
-
-
-def _own_cpus(pod: Pod) -> str:
-    return "its CPUs are its own" if pod.exclusive_cpus else ""
 
 
 def _learned(calm: float, stalled: float, down: float, up: float) -> float:

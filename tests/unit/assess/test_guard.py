@@ -40,6 +40,13 @@ def test_where_waiting_is_not_measured_the_load_is_what_all_others_use():
     assert load.inputs["load_without_be"] == pytest.approx(7.0)
 
 
+def test_of_a_node_that_batch_alone_uses_next_to_nothing_is_left():
+    usage, *_ = judged(
+        snapshot(be(usage=9.0), cpus=20.0, cpu_usage=9.4), None, Settings(cpu_suppress=CpuSuppressSettings(strategy=Strategy.USAGE))
+    ).guard.factors
+    assert usage.inputs == {"cpu_percent_without_be": pytest.approx(2.0)}
+
+
 def test_its_points_end_at_their_caps():
     # 105 percent in use by readings of two moments (42 points), and a load of 2.5 a CPU (25).
     full = snapshot(ls(request=10.0, usage=21.0, wait=30.0), cpus=20.0, cpu_usage=21.0, load1=50.0)

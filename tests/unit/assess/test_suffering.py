@@ -116,8 +116,8 @@ def test_a_pod_with_cpus_of_its_own_does_not_suffer_from_be():
 
 
 def test_whom_nothing_tells_of_is_named():
-    found = fare(ls("a", usage=1.0), ls("b"), ls("idle", usage=0.0))
-    assert found.unjudged == ("shop/a", "shop/b")
+    found = fare(ls("a", usage=1.0), ls("b"), ls("least", usage=0.02), ls("idle", usage=0.019))
+    assert found.unjudged == ("shop/a", "shop/b", "shop/least")
     assert (found.suffering, found.slack) == ((), 1.0)
 
 
@@ -129,8 +129,16 @@ def test_calm_falls_soon_and_rises_only_without_be():
     assert learned(ls(usage=1.0, wait=0.24), **stale)["shop/api"] == pytest.approx(0.2 + 0.04 * 0.04877, abs=1e-4)
 
 
-def test_what_a_pod_waits_while_it_is_well_is_its_calm():
-    assert learned(ls(usage=1.0, wait=0.24, p99=0.05, slo=0.1), be(usage=4.0), calm={"shop/api": 0.2})["shop/api"] > 0.2
+# 2 percent of 16 CPUs.
+@pytest.mark.parametrize(("batch", "rises"), [(0.32, True), (0.33, False)])
+def test_beside_next_to_no_batch_calm_rises(batch, rises):
+    assert (learned(ls(usage=1.0, wait=0.24), be(usage=batch), calm={"shop/api": 0.2})["shop/api"] > 0.2) is rises
+
+
+@pytest.mark.parametrize(("p99", "slo", "rises"), [(0.05, 0.1, True), (0.4, 0.5, True), (0.41, 0.5, False), (0.09, 0.1, False)])
+def test_what_a_pod_waits_while_it_is_well_is_its_calm(p99, slo, rises):
+    found = learned(ls(usage=1.0, wait=0.24, p99=p99, slo=slo), be(usage=4.0), calm={"shop/api": 0.2})["shop/api"]
+    assert (found > 0.2) is rises
 
 
 @pytest.mark.parametrize("figures", [{"usage": 0.01, "wait": 0.0}, {"usage": 1.0}, {}])

@@ -67,7 +67,9 @@ def test_nothing_stands_unless_the_plugin_enforces(mode):
 @pytest.mark.parametrize("more", [{"paused": True}, {"node_age": 60.0}])
 def test_a_pause_or_a_stale_sample_takes_nothing_away(more):
     reading = replace(node(available=90 * GIB), **more)
-    assert decided(reading, held(), MEMORY).standing.be_memory_high == 20 * GIB
+    both = replace(held(), be_io=limited().be_io)
+    kept = decided(reading, both, Settings(isolation=IsolationSettings(services=Switch.AUTO, memory=Switch.AUTO, io=Switch.AUTO))).standing
+    assert (kept.services, kept.be_memory_high, kept.be_io_limit) == (True, 20 * GIB, 64 * MIB)
 
 
 # -- memory --------------------------------------------------------------------------------------------------------------------
