@@ -39,9 +39,7 @@ class Desk:
         try:
             prepare_directory(directory)
         except OSError as error:
-            raise CannotRunError(
-                f"--state-dir {directory}: {error.strerror or error}; a directory that this user may write is needed"
-            ) from None
+            raise CannotRunError(f"--state-dir {directory}: {error.strerror or error}; a directory that can be written is needed") from None
         self.node_name = node_name
         self.memory = AgentMemory(FileNotebook(directory / MEMORY), clock)
         self.pause = NodePause(self.memory, LinuxBoot().id, clock)

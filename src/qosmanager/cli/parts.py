@@ -107,7 +107,7 @@ def acting(cgroup_root: Path, state_dir: Path | None, stack: ExitStack, cluster:
         raise CannotRunError(f"{error}; --dry-run needs no lock") from None
     except OSError as error:
         raise CannotRunError(
-            f"--state-dir {state_dir}: {error.strerror or error}; a directory that this user may write is needed; --dry-run needs none"
+            f"--state-dir {state_dir}: {error.strerror or error}; a directory that can be written is needed; --dry-run needs none"
         ) from None
     journal = FileJournal(state_dir)
     executor = ResourceExecutor(hierarchies, journal, ProcScores(), LinuxBoot(), BlockDevices())

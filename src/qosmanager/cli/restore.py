@@ -163,7 +163,8 @@ def _put_back(asked: Asked) -> Restored | str:
     except CgroupRootError as error:
         raise CannotRunError(f"--cgroup-root: {error}") from None
     except OSError as error:
-        raise CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}; its owner or root can restore", code=1) from None
+        hint = "; its owner or root can restore" if isinstance(error, PermissionError) else ""
+        raise CannotRunError(f"--state-dir {state_dir}: {error.strerror or error}{hint}", code=1) from None
 
 
 def _say(done: Restored | str) -> None:

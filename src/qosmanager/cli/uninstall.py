@@ -70,7 +70,8 @@ def uninstall(context: click.Context, *, yes: bool, purge: bool, prefix: Path, c
     except ControlError as error:
         raise CannotRunError(str(error), code=1) from None
     except OSError as error:
-        raise CannotRunError(f"{error.filename}: {error.strerror or error}; root can uninstall", code=1) from None
+        hint = "; root can uninstall" if isinstance(error, PermissionError) else ""
+        raise CannotRunError(f"{error.filename}: {error.strerror or error}{hint}", code=1) from None
 
 
 def _ask(prefix: Path, state_dir: Path) -> None:

@@ -5,6 +5,7 @@ The kernel lets go of it when the holder dies, however it dies.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -30,8 +31,7 @@ class NodeLock:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+            _sign(descriptor)
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
@@ -62,6 +62,13 @@ class NodeLock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.release()
+
+
+def _sign(descriptor: int) -> None:
+    """Write down who holds it, for people: a full disk is no reason not to hold it."""
+    with contextlib.suppress(OSError):
+        signature = f"{os.getpid()}\n".encode("ascii")
+        os.ftruncate(descriptor, os.pwrite(descriptor, signature, 0))
 
 
 class TreeLock:

@@ -41,3 +41,19 @@ def test_a_log_without_a_name_is_said_in_one_line():
     ended = _run("explain", "--audit-log", "", stdout=subprocess.PIPE)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "qosmanager: .: is not a regular file; --audit-log says where the agent keeps it\n"
+
+
+def _closed(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, "-m", "qosmanager", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_closed_input_is_one_at_which_nobody_can_be_asked(tmp_path):
+    ended = _closed("<&-", "uninstall", "--prefix", str(tmp_path), "--state-dir", str(tmp_path / "state"))
+    assert (ended.returncode, ended.stderr) == (2, "qosmanager: nobody can be asked here; --yes goes without\n")
+
+
+def test_closed_outputs_are_no_fault(tmp_path):
+    (tmp_path / "config.yaml").write_text("qosManager: {}")
+    ended = _closed("<&- >&- 2>&-", "config", "check", str(tmp_path / "config.yaml"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

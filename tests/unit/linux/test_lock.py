@@ -33,6 +33,13 @@ def test_second_holder_is_told_who_holds_it(tmp_path):
         assert lock.path.read_text() == f"{os.getpid()}\n"
 
 
+def test_a_full_disk_keeps_nobody_from_holding_it(tmp_path):
+    no_room = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    held = subprocess.run([sys.executable, "-c", no_room + HOLDER, str(tmp_path)], input="", capture_output=True, text=True, check=False)
+    assert (held.stdout, held.stderr) == ("held\n", "")
+    assert (tmp_path / "lock").read_text() == ""
+
+
 def test_lock_that_was_released_can_be_taken(tmp_path):
     NodeLock(tmp_path).release()
     NodeLock(tmp_path).release()
