@@ -10,6 +10,7 @@ import ssl
 from functools import cache
 from urllib.parse import SplitResult, urlsplit
 
+from qosmanager.model.count import counted
 from qosmanager.network.answering import Answering
 from qosmanager.ports import Clock
 
@@ -19,7 +20,7 @@ LARGEST = 1 << 20  # bytes of an answer
 
 
 def fetch(url: str, clock: Clock) -> str:
-    """Return the text behind a URL. Raises OSError, HTTPException or ValueError: no answer, a long wait, a long answer, another scheme."""
+    """Return the text behind a URL. Raises OSError, HTTPException or ValueError: no answer, a late, long or cut one, another scheme."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("only http and https are asked")
@@ -62,4 +63,6 @@ def _body(response: http.client.HTTPResponse) -> bytes:
             size += len(part)
             if size > LARGEST:
                 raise ValueError(f"the answer is longer than {LARGEST} bytes")
+        if response.length:
+            raise ValueError(f"the answer was cut {counted(response.length, 'byte')} before its end")
     return b"".join(parts)

@@ -153,6 +153,19 @@ def test_an_answer_without_end_is_cut_off(service, latencies):
     assert "longer than" in wait_for(lambda: problem(latencies))
 
 
+def test_an_answer_cut_before_its_end_is_none(service, latencies):
+    # What is there of it, taken as all, would be the base of the next difference.
+    def cut(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100")
+        handler.end_headers()
+        handler.wfile.write(b'rq_bucket{le="0.1"} 900\n' + b'rq_bucket{le="0.5"} 1000\n' + b'rq_bucket{le="+Inf"} 1000\n')
+
+    service.answer = cut
+    latencies.watch((workload(service.url),))
+    assert wait_for(lambda: problem(latencies)).endswith("the answer was cut 25 bytes before its end")
+
+
 def test_garbage(service, latencies):
     service.answer = lambda handler: handler.wfile.write(b"\x00\x01 no http at all\r\n\r\n")
     latencies.watch((workload(service.url),))
