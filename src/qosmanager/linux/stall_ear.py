@@ -164,7 +164,7 @@ class Ear:
 
 
 def _must_be_used(directory: str) -> None:
-    """Raise ValueError for a v2 group that holds nobody: beside v1 hierarchies one may, while there are processes in those, and never stalls."""
+    """Raise ValueError for a v2 group that holds nobody: beside v1 hierarchies, which hold the processes then, it never stalls."""
     try:
         with open(f"{directory}/cgroup.events", encoding="ascii") as file:
             if "populated 0" in file.read():
