@@ -68,10 +68,8 @@ class Runner:
                 gc.freeze()
             due += self._settings.sync_period
             self._due = due
-            late = clock.monotonic() - due
-            if late > 0:
-                # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
-                due += late
+            # Missed cycles are not made up for: the next one begins at once, and the schedule anew from it.
+            due = max(due, clock.monotonic())
             while not self._stopping and (jump := self._fast.wait(due)) is not None:
                 self.once(jump)
 

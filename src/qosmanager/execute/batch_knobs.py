@@ -111,7 +111,7 @@ class BatchKnobs:
             return Knob(CPU, KnobState.IMPOSSIBLE, "no cpu controller" if version is None else _NO_PARENT)
         if basis.kubelet_owned:
             return Knob(CPU, KnobState.IMPOSSIBLE, f"{parent} is kubelet's, which gives it the smallest weight itself")
-        file, weight = weight_file(version, parent), weight_file(version, parent)
+        weight = weight_file(version, parent)
         idle = read(self._kernel, idle_file(parent))  # older kernels have none
         if standing.be_idle and isinstance(idle, str):
             now = read(self._kernel, weight)
@@ -119,7 +119,7 @@ class BatchKnobs:
             original = now if isinstance(now, str) else None
             return Family(wishes=(Wish(weight, IDLE_WEIGHT[version], original), Wish(idle_file(parent), "1")))
         if idle == "1" and idle_file(parent) not in self._hands.ledger.entries:
-            return Receipt(target=str(file), result=Result.REFUSED, detail="cpu.idle is 1: weaker than any weight already")
+            return Receipt(target=str(weight), result=Result.REFUSED, detail="cpu.idle is 1: weaker than any weight already")
         return Family(wishes=(Wish(weight, SMALLEST_WEIGHT[version]),))
 
     def _look_at_system(self, basis: _Basis) -> None:
@@ -161,7 +161,7 @@ class BatchKnobs:
             return Knob(IO_WEIGHT, KnobState.IMPOSSIBLE, "no I/O controller" if version is None else _NO_PARENT)
         bfq = self._disks is not None and self._disks.weighing()
         names = ("blkio.bfq.weight", "blkio.weight") if version == 1 else ("io.bfq.weight@default",)
-        candidates = [f"{name}" for name in names if bfq]
+        candidates = list(names) if bfq else []
         if version == 2 and self._has_cost_model():
             candidates.append("io.weight@default")
         for name in candidates:

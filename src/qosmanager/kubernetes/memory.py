@@ -90,8 +90,7 @@ class AgentMemory:
 
     def exhausted(self, most: int, uid: str = "") -> str:
         """Return why nobody (but the pod with this uid, for which it was asked already) must be evicted now, "" where somebody may."""
-        now = self._clock.monotonic()
-        recent = sum(now - each.at < BUDGET_OVER and each.uid != uid for each in self._kept.spent)
+        recent = self.evicted_lately(uid)
         return f"{counted(recent, 'pod')} evicted on this node in the last hour, evictionBudget is {most}" if recent >= most else ""
 
     def rests(self, uid: str, owner: str) -> str:
@@ -115,11 +114,10 @@ class AgentMemory:
         with self._lock:
             self._keep(replace(self._kept, spent=tuple(each for each in self._kept.spent if each.uid != uid)))
 
-    def evicted_lately(self) -> int:
-        """Return how many of the last hour count."""
+    def evicted_lately(self, but: str = "") -> int:
+        """Return how many of the last hour count, the pod with the uid `but` left aside."""
         now = self._clock.monotonic()
-        with self._lock:
-            return sum(now - each.at < BUDGET_OVER for each in self._kept.spent)
+        return sum(now - each.at < BUDGET_OVER and each.uid != but for each in self._kept.spent)
 
     @property
     def leaks(self) -> tuple[Leak, ...]:
