@@ -190,8 +190,9 @@ def test_a_reading_that_cannot_be_decided_on_is_not_remembered():
 def test_a_held_node_sample_beside_fresh_pods_tells_no_system_usage(node_age, expected):
     # Measured together: 9 - 4 = 5. Of two moments: the pods' usage has fallen since, and what is left would be theirs, not the system's.
     state = State(system_usage=2.0, time=NOW - 1)
-    now = snapshot(ls(usage=4.0), cpus=16.0, cpu_usage=9.0, node_age=node_age)
-    assert remembered(now, state).system_usage == expected
+    now = snapshot(ls(usage=4.0), cpus=16.0, cpu_usage=9.0, memory_available=7, node_age=node_age)
+    after = remembered(now, state)
+    assert (after.system_usage, after.recent[-1].memory_available) == (expected, 7 if expected == 5.0 else None)
 
 
 def early(*times_and_percents):
@@ -211,6 +212,7 @@ def test_many_cycles_in_one_second_weigh_as_much_as_that_second():
 
 def test_weights_are_the_time_since_the_cycle_before_and_a_late_cycle_is_one_cycle():
     assert weights(early((0, 1), (1, 1), (1.1, 1), (1.5, 1), (4.5, 1)), 1.0) == [1.0, 1.0, pytest.approx(0.1), pytest.approx(0.4), 1.0]
+    assert weights(early((0, 1), (0.5, 1)), 2.0) == [1.0, 0.25]
     assert weights((), 1.0) == []
 
 
