@@ -125,8 +125,9 @@ def _take_back(before: State, state: State, action: Action, now: float | None) -
 
 
 def _held_as_before(before: State, state: State, now: float | None) -> State:
-    """BE has what it had; what it was to have has not been tried, and nobody is evicted because it did not help (section 5.5)."""
-    since = state.suppress_since if now is None else now
+    """BE has what it had; what it was to have has not been tried, and nobody is evicted because it did not help (section 5.5). Where BE has
+    no limit at all that is told by itself, and the level counts on."""
+    since = state.suppress_since if now is None or before.be_limit is None else now
     return replace(state, be_limit=before.be_limit, be_observed=before.be_observed, floor_since=before.floor_since, suppress_since=since)
 
 

@@ -74,6 +74,8 @@ def test_what_could_not_be_written_has_not_been_tried(action):
     planned = replace(before, be_limit=0.1, suppress_since=NOW - 9, floor_since=NOW)
     state, _ = settled(before, planned, action, Result.REFUSED)
     assert (state.suppress_level, state.suppress_since, state.floor_since) == (Level.CRITICAL, NOW, None)
+    free, _ = settled(State(), planned, action, Result.RECORDED)
+    assert (free.suppress_since, free.floor_since) == (NOW - 9, None)
 
 
 @pytest.mark.parametrize("result", NOT_DONE)
