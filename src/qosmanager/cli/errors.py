@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import sys
@@ -28,6 +29,21 @@ class CannotRunError(Exception):
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+_OTHERWISE = "qosmanager-otherwise"
+_DRAWN = dict(zip("▁▂▃▄▅▆▇█░…", ".:-=+*%#.~", strict=True))  # what is only drawn with, of one column each
+
+
+def _otherwise(error: UnicodeError) -> tuple[str, int]:
+    """Write what an output has no character for: a drawing otherwise, all else as its escape."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    written = (_DRAWN.get(each) or each.encode("ascii", "backslashreplace").decode() for each in error.object[error.start : error.end])
+    return "".join(written), error.end
+
+
+codecs.register_error(_OTHERWISE, _otherwise)
+
+
 class Commands(click.Group):
     """A group of commands that reports a refused document, and an output that takes no more, instead of raising it. A closed pipe ends a
     command quietly (click does that)."""
@@ -40,7 +56,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # a file's name, or a terminal, may know other characters; as standard error
+            sys.stdout.reconfigure(errors=_OTHERWISE)  # a file's name, or a terminal, may know other characters
         try:
             return super().invoke(ctx)
         except DocumentError as error:

@@ -65,7 +65,7 @@ Examples:
   qosmanager top --once > moment.txt"""
 )
 @click.option("--interval", type=Seconds(0.1, 60), default=1.0, show_default=True, metavar="SECONDS", help="Time between looks.")
-@click.option("--once", is_flag=True, help="One screen, then stop; so it is anyway where there is no terminal.")
+@click.option("--once", is_flag=True, help="One screen, then stop; so it is anyway where there is no terminal, or a dumb one.")
 @url_option
 @state_dir_option
 def top(*, interval: float, once: bool, url: str | None, state_dir: Path) -> None:
@@ -80,7 +80,7 @@ def top(*, interval: float, once: bool, url: str | None, state_dir: Path) -> Non
     with answering():
         moment = _look(client)
     out = console()
-    if once or not out.is_terminal:
+    if once or not out.is_terminal or out.is_dumb_terminal:
         out.print(screen(moment, Room(out.width)))
         return
     with contextlib.suppress(KeyboardInterrupt):

@@ -62,7 +62,7 @@ def run(options: Options) -> int:
     """Run the demo. Raises ProcessError when a process of it fails, OSError when the recording cannot be saved."""
     console = Console()
     stop = Stop()
-    show = Lines(console) if options.plain or not console.is_terminal else Screen(console)
+    show = Lines(console) if options.plain or not console.is_terminal or console.is_dumb_terminal else Screen(console)
     try:
         try:
             code = _measured_here(console, show, stop, options)

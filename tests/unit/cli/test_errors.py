@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agents import agent
+from records import record
+
 
 def _run(*arguments: str, stdout: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "qosmanager", *arguments]
@@ -57,3 +60,17 @@ def test_closed_outputs_are_no_fault(tmp_path):
     (tmp_path / "config.yaml").write_text("qosManager: {}")
     ended = _closed("<&- >&- 2>&-", "config", "check", str(tmp_path / "config.yaml"))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_where_there_are_no_bars_they_are_drawn_with_other_characters():
+    with agent(record(5)) as server:
+        shown = subprocess.run(
+            [sys.executable, "-m", "qosmanager", "status", "--url", server.url],
+            env=os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert shown.returncode == 0, shown.stderr
+    assert "cpu     ###.......  30.0 HIGH     stalled     -  usage 30.0\n" in shown.stdout

@@ -233,11 +233,11 @@ def test_spans(seconds, text):
 class Terminal:
     """`qosmanager top` on a terminal of its own."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, term="xterm"):
         self.master, slave = pty.openpty()
         os.set_blocking(self.master, False)
         command = [sys.executable, "-m", "qosmanager", "top", *arguments]
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        environment = {**os.environ, "TERM": term, "COLUMNS": "80", "LINES": "24"}
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True)
         os.close(slave)
         self.text = ""
@@ -263,8 +263,8 @@ class Terminal:
 def terminal():
     opened = []
 
-    def begin(*arguments):
-        opened.append(Terminal(*arguments))
+    def begin(*arguments, **given):
+        opened.append(Terminal(*arguments, **given))
         return opened[-1]
 
     yield begin
@@ -280,6 +280,13 @@ def test_top_refreshes_says_when_the_agent_is_gone_and_leaves_on_q(terminal):
     os.write(watching.master, b"q")
     watching.read_until("\x1b[?1049l")  # the terminal's own screen again
     assert watching.process.wait(60) == 0
+
+
+def test_top_on_a_dumb_terminal_is_one_screen(terminal):
+    with agent(record(5)) as server:
+        watching = terminal("--url", server.url, term="dumb")
+        watching.read_until("newest first")
+        assert watching.process.wait(60) == 0
 
 
 def test_a_dry_run_is_shown():
