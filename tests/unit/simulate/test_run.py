@@ -126,7 +126,9 @@ def test_a_victim_ends_after_its_time_and_the_engine_learns_that_it_is_gone():
     assert gone.truth.time - begun.truth.time == pytest.approx(3)
     assert gone.record.state.pending == ()
     assert gone.record.state.victim_ended is not None
-    assert len(actions(cycles, Evict)) == 1
+    (victim,) = actions(cycles, Evict)
+    assert victim.uid
+    assert [(each.pod, each.uid) for each in gone.record.receipts if each.result is Result.GONE] == [(victim.pod, victim.uid)]
 
 
 def test_a_leak_is_named_from_the_counters_that_the_sampler_reads():
