@@ -138,8 +138,8 @@ def _some_cpus(hierarchies: Hierarchies) -> str:
 def own_group(hierarchies: Hierarchies, controller: str) -> Iterator[str]:
     group = f"qosmanager-doctor-{os.getpid()}"
     directory = hierarchies.directory(controller, group)
-    os.mkdir(directory)
     try:
+        os.mkdir(directory)
         yield group
     finally:
         with contextlib.suppress(OSError):
