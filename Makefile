@@ -103,9 +103,11 @@ LONG := $(BIN)/pytest --timeout 10800
 # Long proofs, each also alone; most need root and writable cgroups and say so where they cannot run. About three hours in all.
 soak: soak-kills soak-upgrade soak-user-mode-linux soak-systemd soak-v2 soak-fuzz soak-day soak-real soak-scenarios soak-container soak-watches soak-cluster
 
-# kill -9 of a writer and of the whole agent, each at 1,000 random points, and before each of 159 steps (about 40 min).
+# kill -9 of a writer and of the whole agent, each at 1,000 random points, before each of 159 steps, and between an eviction and the API
+# server's answer to it (about 40 min).
 soak-kills: $(VENV)/.ready
 	QOSM_KILLS=1000 $(LONG) -s -k "kill_9" tests/kernel/test_killed_writer.py tests/system/test_daemon.py tests/system/test_recording.py
+	$(LONG) -m soak tests/soak/test_killed_while_evicting.py
 
 # 20 upgrades under load: batch never above its limit for more than a second (1 min).
 soak-upgrade: $(VENV)/.ready
