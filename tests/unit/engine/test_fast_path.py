@@ -15,6 +15,7 @@ from qosmanager.engine.cycle import Edge, Turn, run_cycle
 from qosmanager.engine.fast_path import SAVED, FastPath, Silence, Ways
 from qosmanager.engine.runner import Runner
 from qosmanager.engine.thrift import Thrift
+from qosmanager.model.actions import Evict, Receipt, Result
 from qosmanager.model.own_use import OwnUse
 from qosmanager.model.qos import Mode, QoS
 from qosmanager.model.state import State
@@ -273,12 +274,63 @@ def test_where_memory_may_run_out_it_is_looked_at_too():
     # A tenth of 100 GiB; of 2 GiB the 512 MiB at which there is a risk; as seen by the cycle.
     assert guarded() == MemoryGuard(10.0 * GIB, 40 * GIB)
     assert guarded(total=2 * GIB, available=GIB) == MemoryGuard(GIB / 2, GIB)
+    # Less than 8 GiB may be gone in a second, however much of the node's that is.
+    assert guarded(total=8 * GIB, available=8 * GIB) == MemoryGuard(0.8 * GIB, 8 * GIB)
+
+
+class Running(Node):
+    """A node of 8 GiB on which memory runs out in a second or so; what its hands begin they say."""
+
+    def __init__(self, lasts, *at):
+        super().__init__(*at)
+        self.figures = {"memory_total": 8 * GIB, "memory_available": GIB // 8, "memory_available_trend": -GIB / 8 / lasts}
+        self.pods = (ls(usage=1.0), be(usage=1.0, rss=6 * GIB))
+        self.begun = 0
+
+    def apply(self, plan, placement, snapshot, now):
+        del placement, snapshot, now
+        receipts = tuple(
+            Receipt(target="batch/etl", result=Result.APPLIED, action=number, pod="batch/etl")
+            for number, action in enumerate(plan.actions)
+            if isinstance(action, Evict)
+        )
+        self.begun += len(receipts)
+        return receipts
+
+
+@pytest.mark.parametrize(
+    ("lasts", "at"),
+    [
+        (0.8, [0.0, 0.41, 1.0]),  # half of it after the cycle, which took 10 ms
+        (0.02, [0.0, 0.06, 1.0]),  # never within 50 ms of another cycle
+        (1.94, [0.0, 1.0]),  # as good as in its turn
+    ],
+)
+def test_a_short_grace_period_ends_with_a_cycle_not_with_the_next_one_in_its_turn(lasts, at):
+    node = Running(lasts)
+    node.ends = 1000.5
+    assert node.run() == at
+    assert node.begun == 1
+    assert causes(node) == ["", *(["the grace period of batch/etl is over"] * (len(at) - 2)), ""]
+
+
+def test_a_cycle_in_between_does_not_make_a_grace_period_longer():
+    node = Running(1.6, 1000.3)
+    node.ends, node.alarm.jump = 1000.5, SHORT
+    assert node.run() == [0.0, 0.3, 0.81, 1.0]
+
+
+def test_without_the_fast_path_a_grace_period_ends_in_its_turn():
+    node = Running(0.8)
+    node.ends = 1000.5
+    assert node.run(Settings(fast_path=FastPathSettings(enabled=False))) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
     "case",
     [
         {"available": 51 * GIB},
+        {"total": 12 * GIB, "available": 8 * GIB + 1},
         {"settings": Settings(memory_evict=MemoryEvictSettings(mode=Mode.OBSERVE))},
         {"settings": Settings(fast_path=FastPathSettings(enabled=False))},
         {"settings": Settings(sync_period=0.4)},
