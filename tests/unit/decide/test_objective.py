@@ -342,8 +342,8 @@ def test_suffering_from_before_a_gap_has_not_lasted():
 
 
 def test_what_did_not_fit_for_a_moment_before_a_gap_is_forgotten():
-    # 16 - 9 leaves 7: 3 fits, and the 8 of a minute ago are nobody's any more.
-    before = replace(state(3.0, wanted=9.0, margin=4.0, unsure=8.0), time=NOW - 60)
+    # 16 - 9 leaves 7: 3 fits, if without the whole margin of 5, and the 8 of a minute ago are nobody's any more.
+    before = replace(state(3.0, wanted=9.0, margin=5.0, unsure=8.0), time=NOW - 60)
     assert limit(snapshot(ls(usage=9.0, wait=0.0, p99=0.01, slo=0.1), be(usage=2.0), cpu_usage=11.0), before) == 3.0
 
 
