@@ -12,7 +12,7 @@ from qosmanager.model.state import State, Watch
 from qosmanager.verify.settle import stress
 
 _SEEN_WITHIN = 3.0  # seconds in which a limit or a burst must show
-_GONE_WITHIN = 60.0  # seconds in which a victim must have ended
+_FREED_WITHIN = 60.0  # seconds in which an eviction must show; a victim on its way has its own grace period, and the hands tell its end
 _LIMIT_HOLDS = 1.1
 
 
@@ -23,10 +23,11 @@ def observe(state: State, snapshot: Snapshot) -> tuple[State, tuple[Outcome, ...
         return state, ()
     census = Census.of(snapshot)
     pods = {pod.key: pod for pod in snapshot.pods}
+    on_its_way = {(victim.pod, victim.uid) for victim in state.pending}
     outcomes: list[Outcome] = []
     kept: list[Watch] = []
     for watch in state.watches:
-        verdict, detail = _judge(watch, snapshot, census, pods)
+        verdict, detail = _judge(watch, snapshot, census, pods, on_its_way)
         if verdict is not Verdict.PENDING or not watch.pending:
             outcomes.append(_outcome(watch, verdict, detail))
         if verdict is Verdict.PENDING:
@@ -44,7 +45,7 @@ def _forget_ended_victims(state: State, snapshot: Snapshot) -> State:
     return replace(state, pending=left, victim_ended=snapshot.time)
 
 
-def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod]) -> tuple[Verdict, str]:
+def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod], on_its_way: set[tuple[str, str]]) -> tuple[Verdict, str]:
     age = 0.0 if snapshot.time is None or watch.since is None else snapshot.time - watch.since
     pod = pods.get(watch.target)
     if pod is not None and pod.uid != watch.uid:
@@ -54,8 +55,11 @@ def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod
             return _judge_be_limit(watch, census, age)
         case "set_cpu_limit":
             return _judge_burst(watch, pod, age)
+        case "evict" if pod is not None:
+            is_over = age >= _FREED_WITHIN and (pod.key, pod.uid) not in on_its_way
+            return (Verdict.INEFFECTIVE if is_over else Verdict.PENDING), f"still here after {age:.0f} s"
         case "evict":
-            return _judge_eviction(watch, snapshot, pod, age)
+            return _judge_freed(watch, snapshot, age)
         case "restore_cpu_limit" if pod is None:
             return Verdict.GONE, "the pod has ended"
         case _:
@@ -87,16 +91,14 @@ def _judge_burst(watch: Watch, pod: Pod | None, age: float) -> tuple[Verdict, st
     return (Verdict.INEFFECTIVE if age >= _SEEN_WITHIN else Verdict.PENDING), detail
 
 
-def _judge_eviction(watch: Watch, snapshot: Snapshot, pod: Pod | None, age: float) -> tuple[Verdict, str]:
-    if pod is not None:
-        return (Verdict.INEFFECTIVE if age >= _GONE_WITHIN else Verdict.PENDING), f"still here after {age:.0f} s"
+def _judge_freed(watch: Watch, snapshot: Snapshot, age: float) -> tuple[Verdict, str]:
     available = snapshot.node.memory_available
     if watch.before is None or available is None:
         return Verdict.EFFECTIVE, "gone"
     detail = f"gone; available memory {(available - watch.before) / (1 << 20):+.0f} MiB"
     if available > watch.before or watch.plugin != Plugin.MEMORY_EVICT.value:
         return Verdict.EFFECTIVE, detail
-    return (Verdict.INEFFECTIVE if age >= _GONE_WITHIN else Verdict.PENDING), detail
+    return (Verdict.INEFFECTIVE if age >= _FREED_WITHIN else Verdict.PENDING), detail
 
 
 def _outcome(watch: Watch, verdict: Verdict, detail: str) -> Outcome:

@@ -86,13 +86,17 @@ def _without_round(state: State, failed: Pending) -> State:
     chosen_by_cpu = any(
         watch.plugin == Plugin.CPU_EVICT.value and watch.kind == KINDS[Evict] and watch.target == failed.pod for watch in state.watches
     )
-    since = -math.inf if failed.since is None else failed.since
-    others_go = any(victim.since == failed.since for victim in state.pending)
+    since = _begun(failed)
+    others_go = any(_begun(victim) >= since for victim in state.pending)  # of this round, or of one that was begun meanwhile
     others_went = state.victim_ended is not None and state.victim_ended >= since
     if not chosen_by_cpu or others_go or others_went:
         return state
     cooling = {plugin: until for plugin, until in state.cooldown_until.items() if plugin != Plugin.CPU_EVICT.value}
     return replace(state, cooldown_until=cooling, evict_rounds=max(0, state.evict_rounds - 1))
+
+
+def _begun(victim: Pending) -> float:
+    return -math.inf if victim.since is None else victim.since
 
 
 def _confirmed(state: State, action: Action) -> State:

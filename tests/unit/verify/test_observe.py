@@ -68,6 +68,22 @@ def test_a_victim_has_a_minute_to_go(after, expected):
     assert verdict(GONE, be(), after=after) == expected
 
 
+@pytest.mark.parametrize("uid", ["", "u1"])
+def test_a_victim_on_its_way_has_all_the_time_that_its_grace_period_gives_it(uid):
+    watch, victim = replace(GONE, uid=uid), Pending(pod="batch/etl", since=NOW, uid=uid, cpu=5.0)
+    state, outcomes = observe(State(watches=(watch,), pending=(victim,)), snapshot(be(uid=uid), cpu_usage=3.0, time=NOW + 119))
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PENDING]
+    assert state == State(watches=(replace(watch, pending=True),), pending=(victim,))
+    _, (outcome,) = observe(state, snapshot(cpu_usage=3.0, time=NOW + 120))
+    assert (outcome.verdict, outcome.since) == (Verdict.EFFECTIVE, NOW)
+
+
+def test_that_another_victim_is_on_its_way_gives_it_no_more_time():
+    other = Pending(pod="batch/etl", since=NOW, uid="another")
+    _, (outcome,) = observe(State(watches=(GONE,), pending=(other,)), snapshot(be(), cpu_usage=3.0, time=NOW + 60))
+    assert (outcome.verdict, outcome.detail) == (Verdict.INEFFECTIVE, "still here after 60 s")
+
+
 def test_a_victim_that_is_gone_is_effective():
     assert verdict(GONE) == EFFECTIVE
 

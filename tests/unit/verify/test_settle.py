@@ -19,7 +19,7 @@ from qosmanager.model.actions import (
 )
 from qosmanager.model.qos import Level, Mode, Plugin
 from qosmanager.model.state import Burst, Pending, State, Watch
-from qosmanager.verify import settle
+from qosmanager.verify import observe, settle
 
 READING = snapshot(
     ls(uid="u1", usage=2.0, limit=2.0, throttled=0.25), be(uid="u2", usage=1.0, rss=5), cpu_usage=3.0, memory_total=100, memory_available=40
@@ -130,6 +130,11 @@ def test_when_nobody_of_a_round_goes_after_all_nothing_cools_down():
 def test_the_cooldown_stays_while_another_of_the_round_is_on_its_way():
     state = later(replace(ROUND, pending=(VICTIM, OTHER)), ("batch/etl", Result.FAILED))
     assert (state.cooldown_until["CPUEvict"], state.evict_rounds) == (NOW + 60, 1)
+
+
+def test_the_cooldown_of_a_later_round_stays_when_a_victim_of_an_earlier_one_cannot_be_ended():
+    state = later(replace(ROUND, pending=(VICTIM, replace(OTHER, since=NOW + 61)), evict_rounds=2), ("batch/etl", Result.FAILED))
+    assert (state.cooldown_until["CPUEvict"], state.evict_rounds) == (NOW + 60, 2)
 
 
 def test_the_cooldown_stays_when_another_of_the_round_has_gone_before():
@@ -248,3 +253,13 @@ def test_a_victim_without_processes_is_gone_although_its_group_stays():
     state, outcomes = settle(before, before, Plan(), (gone,), READING)
     assert state == State(pending=(other,), terminating_since={"batch/other": NOW - 2}, victim_ended=NOW)
     assert [(outcome.verdict, outcome.target, outcome.since) for outcome in outcomes] == [(Verdict.EFFECTIVE, "batch/etl", NOW - 2)]
+
+
+def test_a_victim_that_cannot_be_ended_after_minutes_gives_its_round_back():
+    reading = snapshot(be("etl", uid="u2"), cpu_usage=3.0, time=NOW + 151)
+    seen, _ = observe(ROUND, reading)
+    failed = Receipt(target="batch/etl", result=Result.FAILED, pod="batch/etl", uid="u2")
+    state, _ = settle(seen, seen, Plan(), (failed,), reading)
+    assert (state.pending, state.cooldown_until, state.evict_rounds) == ((), {"MemoryEvict": NOW + 30}, 0)
+    _, (outcome,) = observe(state, replace(reading, time=NOW + 152))
+    assert outcome.verdict is Verdict.INEFFECTIVE
