@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections import deque
@@ -17,6 +18,9 @@ from qosmanager.engine.runner import Listener
 from qosmanager.linux.audit_log import AuditLog, lines_of
 from qosmanager.model.record import CycleRecord
 from qosmanager.views.audit import AuditLine, Trail, unseen
+from qosmanager.views.log_lines import pairs
+
+_LOG = logging.getLogger("qosmanager")
 
 NAME = "audit.log"
 _UNDER_WAY = "evictions.json"
@@ -29,7 +33,8 @@ class Auditor:
         self._log = log
         self._behind = behind
         self._trail = Trail(socket.gethostname(), os.getpid())
-        self._noted: tuple[AuditLine, ...] = ()
+        self._intended: tuple[AuditLine, ...] = ()
+        self._noted: tuple[AuditLine, ...] | None = None  # what is under way; None: the log has to be told anew
 
     def cycle_done(self, record: CycleRecord, settings: Settings) -> None:
         self._tell(self._trail.observe(record))
@@ -37,44 +42,58 @@ class Auditor:
 
     def about_to_evict(self, record: CycleRecord) -> None:
         """Note whom a cycle is about to evict."""
-        self._log.intend(msgspec.json.encode(self._trail.intended(record)))
+        self._intended, self._noted = self._trail.intended(record), None
+        self._log.intend(_encoded(self._intended))
 
     def cycle_failed(self, error: Exception) -> None:
+        if self._intended:
+            self._tell(tuple(unseen(line, _FAILED) for line in self._intended))
         self._behind.cycle_failed(error)
 
-    def finish(self, left: bytes | None, intended: bytes | None) -> None:
-        """Write the lines of evictions that a predecessor began and did not see end, or was about to begin when it was killed."""
-        found = {(line.pod, line.begun): line for text in (intended, left) if text is not None for line in _decoded(text)}
-        if not found:
-            return
-        # The line may have been written, and the note of what is under way not any more.
-        known = {(line.pod, line.begun) for line in read_audit(self._log.path) if line is not None}
-        self._tell(tuple(unseen(line, _CUT_OFF) for key, line in found.items() if key not in known))
+    def finish(self) -> None:
+        """Write the lines of evictions that a predecessor began and did not see end, was about to begin, or could not write down."""
+        left = _decoded(self._log.left or b"[]")
+        known = self._known() if left else set()
+        self._tell(tuple(line if line.outcome else unseen(line, _CUT_OFF) for line in left if (line.pod, line.begun) not in known))
 
     def close(self) -> None:
         self._tell(self._trail.end("the agent stopped before it was seen gone"))
         self._log.close()
 
+    def _known(self) -> set[tuple[str, str]]:
+        """Return which evictions have a line: it may have been written, and the note not any more."""
+        known: set[tuple[str, str]] = set()
+        try:
+            known.update((line.pod, line.begun) for line in read_audit(self._log.path) if line is not None)
+        except OSError as error:
+            _LOG.warning(pairs("AuditUnread", file=self._log.path, error=error.strerror or error, problem="some lines may come twice"))
+        return known
+
     def _tell(self, lines: tuple[AuditLine, ...]) -> None:
         under_way = self._trail.under_way
         if lines or under_way != self._noted:
-            self._log.record(tuple(msgspec.json.encode(line) for line in lines), msgspec.json.encode(under_way))
-        self._noted = under_way
+            self._log.record(_encoded(lines), _encoded(under_way))
+        self._intended, self._noted = (), under_way
 
 
 _CUT_OFF = "the agent that began it ended before it was seen gone"
+_FAILED = "the cycle that began it failed"
 
 
-def audited(path: Path, state_dir: Path, behind: Listener, stack: ExitStack) -> Auditor:
-    """Begin the audit log; it is closed when `stack` unwinds. Raises CannotRunError when it cannot be written."""
-    log = AuditLog(path, state_dir / _UNDER_WAY)
+def opened(path: Path, state_dir: Path) -> AuditLog:
+    """Open the audit log. Raises CannotRunError when it cannot be written."""
     try:
-        left, intended = log.start(), log.intended()
+        return AuditLog(path, state_dir / _UNDER_WAY)
     except OSError as error:
         raise CannotRunError(f"--audit-log {path}: {error.strerror or error}; a file that this user may write is needed") from None
+
+
+def audited(log: AuditLog, behind: Listener, stack: ExitStack) -> Auditor:
+    """Begin an audit log before a listener; it is closed when `stack` unwinds."""
+    log.start()
     auditor = Auditor(log, behind)
     stack.callback(auditor.close)
-    auditor.finish(left, intended)
+    auditor.finish()
     return auditor
 
 
@@ -94,6 +113,10 @@ def last_audited(path: Path, count: int, pod: str | None) -> list[AuditLine]:
         return list(deque(found, maxlen=count))
     except OSError as error:
         raise CannotRunError(f"{path}: {error.strerror or error}; --audit-log says where the agent keeps it", code=1) from None
+
+
+def _encoded(lines: tuple[AuditLine, ...]) -> tuple[bytes, ...]:
+    return tuple(msgspec.json.encode(line) for line in lines)
 
 
 def _decoded(left: bytes) -> list[AuditLine]:

@@ -218,16 +218,16 @@ class Reloader:
         self._board.event("reloaded", "configuration", counted(len(rules), "workload declaration"))
 
 
-def taken_over(adopted: Adopted, now: float, settings: Settings) -> State:
+def taken_over(adopted: Adopted, now: float, settings: Settings, *, evicted: bool) -> State:
     """Return the state to go on with after a predecessor: its own where it left one, with what is really in force in it. `now`: monotonic
-    seconds.
+    seconds; `evicted`: whether one has evicted anybody since the machine started.
 
-    Its bursts are ended, and may not begin again before their cooldown is over. One that held BE and left no state, for it was killed, may
-    have evicted for the CPU a moment ago: that cools down too. Nobody drives its evictions any more: a victim that is still here is a pod
-    like any other.
+    Its bursts are ended, and may not begin again before their cooldown is over. One that has evicted and left no state, for it was killed
+    or put all back, may have done so for the CPU a moment ago: that cools down too. Nobody drives its evictions any more: a victim that is
+    still here is a pod like any other.
     """
     left = State()
-    if adopted.be_limit is not None or adopted.be_cpus is not None:
+    if evicted:
         left = State(cooldown_until={Plugin.CPU_EVICT.value: now + settings.cpu_evict.evict_cooldown})
     if adopted.state is not None:
         try:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import qosmanager
 from qosmanager.cli.audit import NAME as AUDIT_NAME
-from qosmanager.cli.audit import audited
+from qosmanager.cli.audit import audited, opened
 from qosmanager.cli.cluster_options import ClusterOptions, cluster_options, taken_from
 from qosmanager.cli.conclusion import concluded
 from qosmanager.cli.console import say
@@ -45,6 +45,7 @@ from qosmanager.engine.runner import Listener, Runner
 from qosmanager.engine.thrift import Thrift
 from qosmanager.execute.actuator import Actuator
 from qosmanager.linux.agent_file import RunningAgent, publish, withdraw
+from qosmanager.linux.audit_log import AuditLog
 from qosmanager.linux.boot import LinuxBoot
 from qosmanager.linux.clock import LinuxClock
 from qosmanager.linux.memory_left import MemoryLeft
@@ -178,6 +179,7 @@ class Wired(Struct, frozen=True):
 
     edge: Edge
     actuator: Actuator
+    audit: AuditLog | None
     sources: Sources
     measured: Measuring
     settings: Settings
@@ -216,11 +218,12 @@ def serve(options: Options, stack: ExitStack) -> None:
     tape = None if options.record is None else Tape(options.record, options.record_keep, measured.readings)
     if not options.dry_run:
         own_node(options.node_cgroup, hands.hierarchies, stack)
+    audit = None if options.audit_path is None else opened(options.audit_path, options.state_dir)
     try:
         adopted = hands.actuator.adopt()
     except JournalError as error:
         raise CannotRunError(str(error)) from None
-    state = taken_over(adopted, clock.monotonic(), settings)
+    state = taken_over(adopted, clock.monotonic(), settings, evicted=audit is not None and audit.left is not None)
     thrift = Thrift(ProcessMeter(), measured.readings.spare)
     readings = measured.readings if tape is None else tape.readings
     local = PauseFile(options.state_dir, LinuxBoot())
@@ -230,9 +233,9 @@ def serve(options: Options, stack: ExitStack) -> None:
     alarm = StallAlarm(hands.hierarchies, memory.read if options.node_cgroup is None else None)
     stack.callback(memory.close)
     stack.callback(alarm.close)
-    wired = Wired(edge, hands.actuator, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
+    wired = Wired(edge, hands.actuator, audit, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
     try:
-        state = _once(options, stack, wired) if outlook is None else _run(options, stack, wired, outlook)
+        state = _once(stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
         all_well = leave(hands.actuator, options.on_stop, state)
         if cluster is not None:
@@ -250,12 +253,12 @@ def _joined(options: Options, wanted: ClusterOptions, clock: LinuxClock, stack: 
     return join(wanted, None if options.dry_run else options.state_dir, clock, stack)
 
 
-def _once(options: Options, stack: ExitStack, wired: Wired) -> State:
+def _once(stack: ExitStack, wired: Wired) -> State:
     """Measure twice, so that there are rates, and explain what one cycle decides."""
     silent = _Silent()
     wired.measured.readings.sample()
     time.sleep(wired.settings.sync_period)
-    edge, audited_too = _audited(options, wired.edge, silent, stack)
+    edge, audited_too = _audited(wired, silent, stack)
     runner = Runner(edge, wired.settings, wired.state, wired.listened(audited_too, stack))
     record = runner.once()
     if record is None:
@@ -324,7 +327,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
     stack.callback(manager.close)
     cluster = wired.measured.cluster
     reporter = Reporter(board) if cluster is None or options.dry_run else cluster.told(Reporter(board), stack)
-    edge, audited_too = _audited(options, wired.edge, reporter, stack)
+    edge, audited_too = _audited(wired, reporter, stack)
     listener = Supervised(audited_too, manager)
     shadowed = _shadowed(options, wired, listener)
     readings = wired.measured.readings
@@ -376,12 +379,12 @@ def _hold_memory() -> None:
     _LOG.info(pairs("MemoryLocked") if not why_not else pairs("MemoryNotLocked", reason=why_not))
 
 
-def _audited(options: Options, edge: Edge, behind: Listener, stack: ExitStack) -> tuple[Edge, Listener]:
+def _audited(wired: Wired, behind: Listener, stack: ExitStack) -> tuple[Edge, Listener]:
     """Put the audit log, if there is one, before a listener, and beside the hands."""
-    if options.audit_path is None:
-        return edge, behind
-    auditor = audited(options.audit_path, options.state_dir, behind, stack)
-    return replace(edge, witness=auditor.about_to_evict), auditor
+    if wired.audit is None:
+        return wired.edge, behind
+    auditor = audited(wired.audit, behind, stack)
+    return replace(wired.edge, witness=auditor.about_to_evict), auditor
 
 
 def _say_where(options: Options, url: str | None) -> None:

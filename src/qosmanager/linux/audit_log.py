@@ -1,8 +1,8 @@
 """A log of lines that must not be lost: appended and synced one by one, off the cycle's thread (a busy disk syncs in 200 ms).
 
-In: lines, and the text of what is still under way. Out: `path`, mode 0640, moved on at 10 MB, five files in all; and in the state directory
-a small file of what is under way, from which a successor finishes what a kill cut off, and one of what is about to begin, which is there
-before it does. What cannot be written is kept and tried again.
+In: lines (JSON documents): of what is over, of what is under way, of what is about to begin. Out: `path`, mode 0640, the lines of what is
+over, moved on at 10 MB, five files in all; and in the state directory (a tmpfs) a small file, the note: one JSON array of all lines that
+are not in `path` yet, from which a successor finishes what a kill cut off. What cannot be written is kept and tried again.
 """
 
 from __future__ import annotations
@@ -11,101 +11,105 @@ import contextlib
 import errno
 import logging
 import os
-import queue
 import stat
 import threading
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
 from qosmanager.linux.replace_file import read_small_file, replace_file
 
 LARGEST = 10_000_000  # bytes of one file
 FILES = 5
-_WAITING = 1000  # jobs, and lines, that wait at most
+_WAITING = 1000  # lines that wait at most
 _AGAIN_AFTER = 5.0  # seconds after a failed write
 _CLOSE_WITHIN = 5.0  # seconds
-_MOST_UNDER_WAY = 4_000_000  # bytes
+_LARGEST_NOTE = 4_000_000  # bytes
 
 _log = logging.getLogger("qosmanager")
 
 
-class _Job(Struct, frozen=True):
-    lines: tuple[bytes, ...]
-    under_way: bytes
-
-
 class AuditLog:
-    """Writes from `start` to `close`, on a thread of its own; `record` never blocks."""
+    """Writes from `start` to `close`, on a thread of its own: nobody waits for the disk, only for the state directory."""
 
-    def __init__(self, path: Path, under_way: Path) -> None:
+    def __init__(self, path: Path, note: Path) -> None:
+        """Open it, and read what is noted. OSError when the log cannot be written, or the note not be read."""
+        os.makedirs(path.parent, mode=0o750, exist_ok=True)
         self.path = path
-        self._under_way_path = under_way
-        self._intended_path = under_way.with_name(f"{under_way.name}.next")
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(_WAITING)
-        self._backlog: deque[bytes] = deque(maxlen=_WAITING)
-        self._failed = ""
+        os.close(self._open())
+        self.left = read_small_file(note, _LARGEST_NOTE)  # the predecessor's note; None: there is none
+        self._note_path = note
+        self._noted = b"[]" if self.left is None else self.left
+        self._backlog: deque[bytes] = deque()
+        self._under_way: tuple[bytes, ...] = ()
+        self._intended: tuple[bytes, ...] = ()
+        self._lock = threading.Lock()  # of what is to be noted, and of the note
+        self._wake = threading.Event()
+        self._closing = False
+        self._failed: dict[Path, str] = {}
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
 
-    def start(self) -> bytes | None:
-        """Begin; return what the predecessor left under way. OSError when the log cannot be written."""
-        os.makedirs(self.path.parent, mode=0o750, exist_ok=True)
-        os.close(self._open())
-        left = read_small_file(self._under_way_path, _MOST_UNDER_WAY)
+    def start(self) -> None:
+        """Begin to write; what was left is noted until the first `record`."""
         self._thread.start()
-        return left
 
-    def intended(self) -> bytes | None:
-        """Return what the predecessor was about to begin last, whatever came of it. OSError."""
-        return read_small_file(self._intended_path, _MOST_UNDER_WAY)
+    def intend(self, lines: tuple[bytes, ...]) -> None:
+        """Note what is about to begin; it is in the state directory when this returns, or a fault is said. The next `record` ends it."""
+        with self._lock:
+            self._intended = lines
+            self._note()
 
-    def intend(self, text: bytes) -> None:
-        """Note what is about to begin; it is in the state directory (a tmpfs) when this returns, or a fault is said."""
-        try:
-            replace_file(self._intended_path, text, 0o600)
-        except OSError as error:
-            _log.error('AuditFailed file=%s error="%s"', self._intended_path, error.strerror or error)
-
-    def record(self, lines: tuple[bytes, ...], under_way: bytes) -> None:
+    def record(self, lines: tuple[bytes, ...], under_way: tuple[bytes, ...]) -> None:
         """Append lines (without their line ends), and note what is under way."""
-        try:
-            self._jobs.put_nowait(_Job(lines, under_way))
-        except queue.Full:
-            _log.error('AuditLost lines=%d detail="the disk does not keep up"', len(lines))
+        with self._lock:
+            room = _WAITING - len(self._backlog)
+            self._backlog.extend(lines[:room])
+            self._under_way, self._intended = under_way, ()
+        if len(lines) > room:
+            _log.error('AuditLost lines=%d detail="%d lines wait for the disk already"', len(lines) - room, _WAITING)
+        self._wake.set()
 
     def close(self) -> None:
-        """Write what is left, as far as the disk takes it within 5 s."""
-        with contextlib.suppress(queue.Full):
-            self._jobs.put(None, timeout=_CLOSE_WITHIN)
+        """Write what is left, as far as the disk takes it within 5 s; what it does not take stays noted."""
+        self._closing = True
+        self._wake.set()
         self._thread.join(_CLOSE_WITHIN)
 
     def _work(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get(timeout=_AGAIN_AFTER if self._backlog else None)
-            except queue.Empty:
-                self._write_backlog()
-                continue
-            if job is None:
-                self._write_backlog()
-                return
-            self._backlog.extend(job.lines)
-            if self._write_backlog():
-                self._note(job.under_way)
+        closing = False
+        while not closing:
+            self._wake.wait(_AGAIN_AFTER if self._backlog else None)
+            self._wake.clear()
+            closing = self._closing  # looked at before what was recorded until then is written
+            with self._lock:
+                self._note()  # first: the disk may be slow, or full
+            self._write_backlog()
+            with self._lock:
+                self._note()
 
-    def _write_backlog(self) -> bool:
-        """Tell whether all lines are on the disk."""
+    def _write_backlog(self) -> None:
         try:
             while self._backlog:
                 self._append(self._backlog[0])
-                self._backlog.popleft()
+                with self._lock:
+                    self._backlog.popleft()
         except OSError as error:
-            self._complain(error)
-            return False
-        self._failed = ""
-        return True
+            self._complain(self.path, error)
+        else:
+            self._failed.pop(self.path, None)
+
+    def _note(self) -> None:
+        """Write down all lines that are not on the disk; the lock is held."""
+        text = b"[" + b",".join((*self._backlog, *self._under_way, *self._intended)) + b"]"
+        if text == self._noted:
+            return
+        try:
+            replace_file(self._note_path, text, 0o600)
+        except OSError as error:
+            self._complain(self._note_path, error)
+        else:
+            self._noted = text
+            self._failed.pop(self._note_path, None)
 
     def _append(self, line: bytes) -> None:
         descriptor = self._open()
@@ -136,21 +140,15 @@ class AuditLog:
             with contextlib.suppress(FileNotFoundError):
                 os.rename(older, numbered(self.path, number))
 
-    def _note(self, under_way: bytes) -> None:
-        try:
-            replace_file(self._under_way_path, under_way, 0o600)
-        except OSError as error:
-            self._complain(error)
-
     def _open(self) -> int:
         return _regular(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o640))
 
-    def _complain(self, error: OSError) -> None:
-        """Say once what is wrong, until it works again or something else is."""
+    def _complain(self, path: Path, error: OSError) -> None:
+        """Say once what is wrong with a file, until it works again or something else is."""
         text = error.strerror or str(error)
-        if text != self._failed:
-            _log.error('AuditFailed file=%s error="%s" waiting=%d', self.path, text, len(self._backlog))
-        self._failed = text
+        if text != self._failed.get(path):
+            _log.error('AuditFailed file=%s error="%s" waiting=%d', path, text, len(self._backlog))
+        self._failed[path] = text
 
 
 def numbered(path: Path, number: int) -> Path:
@@ -161,8 +159,10 @@ def numbered(path: Path, number: int) -> Path:
 def lines_of(path: Path) -> Iterator[bytes]:
     """Yield every whole line of a log, oldest first. OSError when there is none, or it may not be read."""
     for number in range(FILES - 1, 0, -1):
-        with contextlib.suppress(FileNotFoundError):
-            yield from _lines(numbered(path, number))
+        older = numbered(path, number)
+        if older.is_file():  # a directory or a pipe of that name is no part of it
+            with contextlib.suppress(FileNotFoundError):
+                yield from _lines(older)
     yield from _lines(path)
 
 

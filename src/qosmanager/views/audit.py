@@ -5,7 +5,9 @@ In: each cycle's record. Out: the evictions that are over, as `AuditLine`, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,14 +21,17 @@ from qosmanager.views.figures import iso, rounded
 from qosmanager.views.status import be_usage
 
 UNKNOWN = "unknown"  # outcome of an eviction that was not seen to its end
-_NOT_JUDGED = "it was seen gone; the agent stopped before it could be judged what that was good for"
+_NOT_JUDGED = "it was seen gone; what that was good for has not been judged"
+_TO_NOTHING = (Result.FAILED.value, Result.REFUSED.value)
+_ALIKE_WITHIN = 3600.0  # seconds in which evictions of one pod that come to nothing for one reason share a line
 
 
 class AuditLine(Struct, frozen=True, kw_only=True):
     """One eviction. CPU in cores, memory in bytes, `took` in seconds from `begun` to `gone`; not measured is null.
 
     `cpu` and `memory` are what the victim held when it was chosen; `memory_available` and `be_usage` are the node's before and after.
-    `outcome`: effective, ineffective or gone (section 10), failed or refused when it could not be begun or ended, or unknown.
+    `outcome`: effective, ineffective or gone (section 10), failed or refused when it could not be begun or ended, or unknown. `alike`: how
+    many of the same pod came to nothing for the same reason in the hour up to this one, and have no line.
     """
 
     node: str
@@ -53,6 +58,7 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     be_usage_after: float | None = None
     outcome: str = ""
     detail: str = ""
+    alike: int = 0
     cycle: int
     pid: int
 
@@ -65,6 +71,13 @@ class UnderWay(Struct, frozen=True, kw_only=True):
     since: float | None
 
 
+class _Spell(NamedTuple):
+    """Evictions of one pod that come to nothing for one reason: when a line of them was told last, and the one to be told next, if any."""
+
+    told: float
+    held: AuditLine | None = None
+
+
 class Trail:
     """Follows every eviction from its beginning to its verdict."""
 
@@ -72,6 +85,7 @@ class Trail:
         self._node = node
         self._pid = pid
         self._under_way: dict[str, UnderWay] = {}
+        self._spells: dict[tuple[str, ...], _Spell] = {}
 
     @property
     def under_way(self) -> tuple[AuditLine, ...]:
@@ -80,18 +94,41 @@ class Trail:
 
     def observe(self, record: CycleRecord) -> tuple[AuditLine, ...]:
         """Take in a cycle; return the lines of the evictions that are over with it."""
-        return (*self._ended(record), *self._judged(record), *self._begun(record))
+        over = (*self._ended(record), *self._judged(record), *self._begun(record))
+        return tuple(self._folded(over, record.snapshot.time or 0.0))
 
     def intended(self, record: CycleRecord) -> tuple[AuditLine, ...]:
         """Return the lines of the evictions that a cycle is about to begin."""
+        begun = {(line.pod, line.uid) for line in self.under_way}
         chosen = (action for action in record.plan.actions if isinstance(action, Evict) and action.mode is Mode.ENFORCE)
-        return tuple(self._line(action, record) for action in chosen if action.pod not in self._under_way)
+        return tuple(self._line(action, record) for action in chosen if (action.pod, action.uid) not in begun)
 
     def end(self, why: str) -> tuple[AuditLine, ...]:
-        """Return the lines of those under way, which nobody will see end."""
-        lines = tuple(unseen(line, why if line.gone is None else _NOT_JUDGED) for line in self.under_way)
-        self._under_way = {}
-        return lines
+        """Return the lines of those under way, which nobody will see end, and of those that have none yet."""
+        lines = tuple(unseen(line, why) for line in self.under_way)
+        self._under_way.clear()
+        return tuple(self._folded(lines, math.inf))
+
+    def _folded(self, lines: tuple[AuditLine, ...], now: float) -> Iterator[AuditLine]:
+        """Hold back what comes to nothing as it did within the hour: of one pod and one reason there is a line at once, and one an hour."""
+        for key, (told, held) in list(self._spells.items()):
+            if now - told >= _ALIKE_WITHIN:
+                del self._spells[key]
+                if held is not None:
+                    self._spells[key] = _Spell(now)
+                    yield held
+        for line in lines:
+            # Numbers change from one to the next: how long until it may be asked for again, how many processes are left.
+            reason = "".join(character for character in line.detail if not character.isdigit())
+            key = (line.pod, line.uid, line.outcome, reason)
+            spell = self._spells.get(key)
+            if spell is not None:
+                alike = 0 if spell.held is None else spell.held.alike + 1
+                self._spells[key] = spell._replace(held=replace(line, alike=alike))
+                continue
+            if line.outcome in _TO_NOTHING:
+                self._spells[key] = _Spell(now)
+            yield line
 
     def _begun(self, record: CycleRecord) -> Iterator[AuditLine]:
         for effect in effects(record):
@@ -126,7 +163,8 @@ class Trail:
             if each is None or not _is_verdict_on(outcome, each):
                 continue
             del self._under_way[outcome.target]
-            line = _gone(each, record) if outcome.verdict is Verdict.EFFECTIVE else each.line
+            is_gone = outcome.verdict is Verdict.EFFECTIVE or not _is_here(each.line, record)
+            line = _gone(each, record) if is_gone else each.line
             yield _after(replace(line, outcome=outcome.verdict.value, detail=outcome.detail), record)
 
     def _line(self, action: Evict, record: CycleRecord) -> AuditLine:
@@ -158,12 +196,16 @@ class Trail:
 
 
 def unseen(line: AuditLine, why: str) -> AuditLine:
-    """Return the line of an eviction whose end nobody saw."""
-    return replace(line, outcome=UNKNOWN, detail=why)
+    """Return the line of an eviction whose end, or what that was good for, nobody saw."""
+    return replace(line, outcome=UNKNOWN, detail=why if line.gone is None else _NOT_JUDGED)
 
 
 def _is_verdict_on(outcome: Outcome, each: UnderWay) -> bool:
     return outcome.kind == "evict" and outcome.since == each.since and outcome.verdict is not Verdict.PENDING
+
+
+def _is_here(line: AuditLine, record: CycleRecord) -> bool:
+    return any((pod.key, pod.uid) == (line.pod, line.uid) for pod in record.snapshot.pods)
 
 
 def _gone(each: UnderWay, record: CycleRecord) -> AuditLine:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from qosmanager.documents.quantities import shown_bytes
 from qosmanager.model.actions import Refusal
+from qosmanager.model.count import counted
 from qosmanager.model.qos import Plugin
 from qosmanager.views.audit import AuditLine
 from qosmanager.views.decisions import Entry
@@ -53,6 +54,8 @@ def audit_text(line: AuditLine) -> str:
     before, after = line.memory_available_before, line.memory_available_after
     if before is not None and after is not None:
         lines.append(_line("memory", f"available {shown_bytes(before)} before, {shown_bytes(after)} after"))
+    if line.alike:
+        lines.append(_line("alike", f"{counted(line.alike, 'other')} in the hour before, for the same reason"))
     return "\n".join([head, *(wrapped(each) for each in lines), ""])
 
 

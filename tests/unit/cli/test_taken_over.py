@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from qosmanager.cli.daemon import taken_over
+from qosmanager.cli import daemon
 from qosmanager.config.settings import Settings
 from qosmanager.execute.resource_executor import Adopted
 from qosmanager.model.actions import Receipt, Result
@@ -21,6 +21,10 @@ LEFT = State(
     terminating_since={"batch/etl": 99.0},
     watches=(Watch(plugin="MemoryEvict", kind="evict", target="batch/etl", since=99.0),),
 )
+
+
+def taken_over(adopted: Adopted, now: float, settings: Settings, *, evicted: bool = False) -> State:
+    return daemon.taken_over(adopted, now, settings, evicted=evicted)
 
 
 def left(be_limit: float | None = 1.6, be_cpus: str | None = None, **changes) -> Adopted:
@@ -63,10 +67,15 @@ def test_after_a_kill_the_cpus_in_force_alone_tell_the_limit():
     assert taken_over(Adopted(be_cpus="many"), 100.0, Settings()).be_limit is None
 
 
-def test_after_a_kill_that_held_batch_an_eviction_may_be_a_moment_old():
-    killed, fresh = Adopted(be_limit=0.1), Adopted()
-    assert taken_over(killed, 100.0, Settings()).cooldown_until == {"CPUEvict": 160.0}
-    assert taken_over(fresh, 100.0, Settings()).cooldown_until == {}
+@pytest.mark.parametrize("adopted", [Adopted(), Adopted(be_limit=0.1), Adopted(be_cpus="0")])
+def test_where_somebody_was_evicted_and_no_state_is_left_that_may_be_a_moment_ago(adopted):
+    # With CPUSuppress off there is no limit that would tell of the predecessor.
+    assert taken_over(adopted, 100.0, Settings(), evicted=True).cooldown_until == {"CPUEvict": 160.0}
+    assert taken_over(adopted, 100.0, Settings(), evicted=False).cooldown_until == {}
+
+
+def test_a_state_that_is_left_tells_when_somebody_was_evicted():
+    assert taken_over(left(), 120.0, Settings(), evicted=True).cooldown_until == {"CPUEvict": 150.0}
 
 
 def test_what_was_only_observed_does_not_count_as_tried():
@@ -78,5 +87,6 @@ def test_what_was_only_observed_does_not_count_as_tried():
 
 @pytest.mark.parametrize("state", [b"", b"{", b'{"be_limit":"much"}', b"[]"])
 def test_a_state_that_cannot_be_read_is_left_out(state, caplog):
-    assert taken_over(Adopted(state=state, be_limit=2.5), 100.0, Settings()) == State(be_limit=2.5, cooldown_until={"CPUEvict": 160.0})
+    state = taken_over(Adopted(state=state, be_limit=2.5), 100.0, Settings(), evicted=True)
+    assert state == State(be_limit=2.5, cooldown_until={"CPUEvict": 160.0})
     assert "cannot be read" in caplog.text

@@ -66,6 +66,14 @@ def test_a_victim_that_stays_has_no_end():
     assert (line.outcome, line.gone, line.took) == ("ineffective", None, None)
 
 
+def test_a_victim_that_went_for_nothing_has_an_end():
+    follow = trail()
+    follow.observe(evicting(1))
+    over = judged(91, Verdict.INEFFECTIVE)
+    (line,) = follow.observe(replace(over, snapshot=replace(over.snapshot, pods=())))
+    assert (line.outcome, line.gone, line.took) == ("ineffective", "2027-01-15T08:01:31.000Z", 90.0)
+
+
 def test_one_that_cannot_be_begun_is_a_line_at_once():
     (line,) = trail().observe(evicting(1, result=Result.FAILED))
     assert (line.outcome, line.detail, line.gone) == ("failed", "under way", None)
@@ -107,3 +115,52 @@ def test_an_agent_that_stops_says_that_it_did_not_see_the_end():
     (line,) = follow.end("the agent stopped")
     assert (line.outcome, line.detail) == ("unknown", "the agent stopped")
     assert follow.end("the agent stopped") == ()
+
+
+def refused(number, uid="", detail="a disruption budget forbids it; asked again in 30 s"):
+    """A cycle that evicts, and one in which that is refused, which is what comes back."""
+    action = replace(EVICT_CPU, uid=uid)
+    return evicting(number, action), gone(number + 1, Result.FAILED, detail)
+
+
+def told(follow, *records):
+    return [(line.cycle, line.alike) for each in records for line in follow.observe(each)]
+
+
+def test_refusals_of_one_pod_for_one_reason_share_a_line_an_hour():
+    follow = trail()
+    assert told(follow, *refused(1)) == [(1, 0)]
+    assert told(follow, *refused(11), *refused(21, detail="a disruption budget forbids it; asked again in 7 s"), *refused(3599)) == []
+    assert told(follow, record(3601)) == []
+    (line,) = follow.observe(record(3602))  # an hour after the first one was known
+    assert (line.cycle, line.alike, line.outcome, line.begun) == (3599, 2, "failed", "2027-01-15T08:59:59.000Z")
+    assert told(follow, *refused(3700), record(7201)) == []
+    assert told(follow, record(7202)) == [(3700, 0)]
+    assert told(follow, record(10802), *refused(10803)) == [(10803, 0)]
+
+
+def test_one_that_cannot_be_begun_shares_a_line_too():
+    follow = trail()
+    assert told(follow, *(evicting(number, result=Result.FAILED) for number in (1, 2, 3))) == [(1, 0)]
+    assert [(line.cycle, line.alike) for line in follow.end("the agent stopped")] == [(3, 1)]
+    assert follow.end("the agent stopped") == ()
+
+
+def test_another_pod_of_the_name_another_reason_and_another_outcome_have_lines_of_their_own():
+    follow = trail()
+    records = (*refused(1), *refused(11, uid="u2"), *refused(21, detail="the API server forbids it"), evicting(31, result=Result.REFUSED))
+    assert told(follow, *records) == [(1, 0), (11, 0), (21, 0), (31, 0)]
+
+
+def test_an_eviction_that_went_well_is_always_a_line():
+    follow = trail()
+    first = told(follow, evicting(1), judged(2, Verdict.EFFECTIVE))
+    again = told(follow, evicting(11), judged(12, Verdict.EFFECTIVE, since=111.0))
+    assert (first, again) == ([(1, 0)], [(11, 0)])
+
+
+def test_who_is_under_way_is_not_intended_again_but_another_pod_of_its_name_is():
+    follow = trail()
+    follow.observe(evicting(1, replace(EVICT_CPU, uid="u1")))
+    assert follow.intended(evicting(2, replace(EVICT_CPU, uid="u1"))) == ()
+    assert [line.uid for line in follow.intended(evicting(2, replace(EVICT_CPU, uid="u2")))] == ["u2"]
