@@ -62,6 +62,13 @@ class Written(NamedTuple):
     shadow: Settings | None
 
 
+class Seen(NamedTuple):
+    """What a person has written, as it is told from what it was before: a mark for each file (None: it is not there), and the node's labels."""
+
+    marks: tuple[Mark | None, ...]
+    labels: Labels | None
+
+
 class Sources(Struct, frozen=True):
     """The files that a person writes: the configuration (None: the defaults), the workload files, and another configuration that is only
     decided (None: none is). `labels` tells the node's labels, by which nodeStrategies are chosen (None: not known)."""
@@ -85,9 +92,9 @@ class Sources(Struct, frozen=True):
         settings, shadow, *rules = read_all(self.settings, self.shadow_settings, *files)
         return Written(settings, tuple(chain.from_iterable(rules)), shadow)
 
-    def marks(self) -> tuple[Mark | None, ...]:
-        """Return what changes when a file does; None: it is not there."""
-        return tuple(_mark(path) for path in (self.config, self.shadow, *self.workloads) if path is not None)
+    def seen(self) -> Seen:
+        """Return what changes when a file or the labels do."""
+        return Seen(tuple(_mark(path) for path in (self.config, self.shadow, *self.workloads) if path is not None), self.labels())
 
 
 class ObservedSources(Sources, frozen=True):
@@ -180,7 +187,8 @@ class Reloader:
         begins: Callable[[], None],
     ) -> None:
         """`begins` is told that the files are about to be read anew, whatever comes of it. Set `use_shadow` where there is somebody to take
-        another configuration anew, and `refused` where somebody else is to hear of a file that is refused."""
+        another configuration anew, `refused` where somebody else is to hear of a file that is refused, and `in_force` to what was seen
+        before they were read first: what changed since then is a change."""
         self.use_shadow: Callable[[Settings], None] | None = None
         self.refused: Callable[[str], None] | None = None
         self._begins = begins
@@ -188,17 +196,16 @@ class Reloader:
         self._board = board
         self._use_settings = use_settings
         self._use_rules = use_rules
-        self._marks = self._seen = sources.marks()
-        self._labels = sources.labels()
+        self.in_force = self._last = sources.seen()
         self.asked = False
 
     def look(self) -> None:
         """Reload when asked to, when the node's labels have changed, or when a file has and is whole."""
-        marks, labels = self._sources.marks(), self._sources.labels()
-        whole, self._seen = all(map(_is_whole, self._seen, marks)), marks
-        if not self.asked and labels == self._labels and (marks == self._marks or not whole):
+        seen = self._sources.seen()
+        whole, self._last = all(map(_is_whole, self._last.marks, seen.marks)), seen
+        if not self.asked and seen.labels == self.in_force.labels and (seen.marks == self.in_force.marks or not whole):
             return
-        self.asked, self._marks, self._labels = False, marks, labels
+        self.asked, self.in_force = False, seen
         self._begins()
         try:
             settings, rules, shadow = self._sources.read()

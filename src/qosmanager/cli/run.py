@@ -26,6 +26,7 @@ from qosmanager.cli.daemon import (
     ProblemWatch,
     Reloader,
     Reporter,
+    Seen,
     Sources,
     StateKeeper,
     leave,
@@ -181,6 +182,7 @@ class Wired(Struct, frozen=True):
     actuator: Actuator
     audit: AuditLog | None
     sources: Sources
+    seen: Seen
     measured: Measuring
     settings: Settings
     state: State
@@ -207,6 +209,7 @@ def serve(options: Options, stack: ExitStack) -> None:
     options.sources.read()  # what is wrong with it is said before anybody is waited for
     cluster = None if options.cluster is None else _joined(options, options.cluster, clock, stack)
     sources = options.sources if cluster is None else cluster.sources(options.sources)
+    seen = sources.seen()
     settings, rules, shadow = sources.read()
     # Before anything is taken over: a place that cannot be listened on must not cost a predecessor's limits.
     outlook = None if options.once else _outlook(options, settings, clock, stack)
@@ -233,7 +236,9 @@ def serve(options: Options, stack: ExitStack) -> None:
     alarm = StallAlarm(hands.hierarchies, memory.read if options.node_cgroup is None else None)
     stack.callback(memory.close)
     stack.callback(alarm.close)
-    wired = Wired(edge, hands.actuator, audit, sources, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs)
+    wired = Wired(
+        edge, hands.actuator, audit, sources, seen, measured, settings, state, signals, hands.renew, tape, shadow, alarm, hands.knobs
+    )
     try:
         state = _once(stack, wired) if outlook is None else _run(options, stack, wired, outlook)
     finally:  # whatever ends the run, what its cycles have written is put back or left on a lease
@@ -339,6 +344,7 @@ def _run(options: Options, stack: ExitStack, wired: Wired, outlook: Outlook) -> 
         runner.use(fresh)
 
     reloader = Reloader(wired.sources, board, use, wired.measured.use_rules, listener.reloading)
+    reloader.in_force = wired.seen
     reloader.use_shadow = None if shadowed is None else shadowed.use
     reloader.refused = None if cluster is None else cluster.refused
     tape = wired.tape

@@ -90,7 +90,11 @@ class Foresight:
                 self._means.setdefault(service, []).append(total / cycles)
         self._sums, self._cycles = {}, 0
         before, self._minute = self._minute, minute
-        if before is not None and before // 15 != minute // 15:
+        if before is None or before // 15 == minute // 15:
+            return
+        if minute < before:
+            self._means = {}  # the clock was set back: nobody knows what time these were
+        else:
             self._end_quarter(before // 15)
 
     def _end_quarter(self, quarter: int) -> None:

@@ -64,7 +64,7 @@ class LatencyTracker:
         self._unknown = False
         before = self.latency
         trend, median = before.trend, before.median
-        if now >= self._fits_at or median is None:
+        if now >= self._fits_at or median is None or (trend is None and workload.slo_p99):
             self._fits_at = now + FITS
             trend, median = self._fit(workload.slo_p99, now)
         if before.p99 is None or (trend is None) is not (before.trend is None):

@@ -29,7 +29,7 @@ class Suspicion:
 
     def __init__(self) -> None:
         self._pace = Pace(EVERY, 1.0)
-        self._sums: dict[str, list[float]] = {}  # key -> waited, used, cycles since the last moment
+        self._sums: dict[str, list[float]] = {}  # pod's identity -> waited, used, cycles since the last moment
         self._stalls: dict[str, deque[Kinds]] = {}
         self._uses: dict[str, deque[Kinds]] = {}
         self.attributions: tuple[Attribution, ...] = ()
@@ -40,7 +40,7 @@ class Suspicion:
         for pod in pods:
             usage = pod.cpu.usage
             if usage is not None:
-                kept = sums.setdefault(pod.key, [0.0, 0.0, 0.0])
+                kept = sums.setdefault(pod.identity, [0.0, 0.0, 0.0])
                 kept[0] += pod.cpu.wait or 0.0
                 kept[1] += usage
                 kept[2] += 1
@@ -54,27 +54,29 @@ class Suspicion:
         stalls: dict[str, Kinds] = {}
         uses: dict[str, Kinds] = {}
         for pod in pods:
-            waited, used, cycles = self._sums.get(pod.key, (0.0, 0.0, 0.0))
+            waited, used, cycles = self._sums.get(pod.identity, (0.0, 0.0, 0.0))
             if is_latency_sensitive(pod.qos):
                 share = None if pod.cpu.wait is None or not cycles else (min(1.0, waited / used) if used else 0.0)
-                stalls[pod.key] = {
+                stalls[pod.identity] = {
                     "cpu": share,
                     "io": _share(pod.observed.io_psi_some),
                     "memory": _share(pod.observed.memory_psi_full),
                 }
             elif pod.qos is QoS.BE:
-                uses[pod.key] = {"cpu": used / cycles if cycles else None, "io": _moved(pod), "memory": pod.memory.rss}
+                uses[pod.identity] = {"cpu": used / cycles if cycles else None, "io": _moved(pod), "memory": pod.memory.rss}
         self._stalls = _extended(self._stalls, stalls)
         self._uses = _extended(self._uses, uses)
 
     def _judge(self, pods: Sequence[Pod]) -> tuple[Attribution, ...]:
         above = {pod.key for pod in pods if is_latency_sensitive(pod.qos) and above_slo(pod)}
-        worst = {key: max((moments[-1][kind] or 0.0) / least for kind, least in SUFFERS.items()) for key, moments in self._stalls.items()}
+        keys = {pod.identity: pod.key for pod in pods}
+        stalls = {keys[identity]: moments for identity, moments in self._stalls.items()}
+        worst = {key: max((moments[-1][kind] or 0.0) / least for kind, least in SUFFERS.items()) for key, moments in stalls.items()}
         suffering = sorted((key for key, over in worst.items() if over >= 1 or key in above), key=lambda key: (-worst[key], key))[:_MOST]
         if not suffering:
             return ()
-        uses = {key: _by_kind(moments) for key, moments in sorted(self._uses.items())}
-        return tuple(attribute(key, _by_kind(self._stalls[key]), uses) for key in suffering)
+        uses = {key: _by_kind(moments) for key, moments in sorted((keys[identity], moments) for identity, moments in self._uses.items())}
+        return tuple(attribute(key, _by_kind(stalls[key]), uses) for key in suffering)
 
 
 def _extended(known: dict[str, deque[Kinds]], now: dict[str, Kinds]) -> dict[str, deque[Kinds]]:

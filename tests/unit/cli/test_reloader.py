@@ -31,9 +31,12 @@ class Agent:
         self.periods: list[float] = []
         self.pods: list[list[str]] = []
         self.board = Events()
-        sources = Sources(self.config, (self.workloads,))
+        self.sources = Sources(self.config, (self.workloads,))
         self.told = 0
-        self.reloader = Reloader(sources, self.board, self._use_settings, self._use_rules, self._tell)
+        self.reloader = self.reloading()
+
+    def reloading(self):
+        return Reloader(self.sources, self.board, self._use_settings, self._use_rules, self._tell)
 
     def _tell(self) -> None:
         self.told += 1
@@ -132,6 +135,22 @@ class Cluster:
     def periods(self):
         self.reloader.look()
         return [settings.sync_period for settings in self.taken]
+
+
+def test_what_changed_after_it_was_read_first_is_taken_at_the_first_look(agent):
+    seen = agent.sources.seen()
+    agent.config.write_text("qosManager: {syncPeriod: 2s}")
+    late = agent.reloading()
+    late.in_force = seen
+    late.look()
+    late.look()
+    assert agent.periods == [2.0]
+
+
+def test_labels_that_came_after_it_was_read_first_are_taken_at_the_first_look(mounted):
+    cluster = Cluster(mounted.file)
+    cluster.reloader.in_force = cluster.reloader.in_force._replace(labels=None)
+    assert cluster.periods() == [3.0]
 
 
 def test_a_config_map_that_is_swapped_is_taken_at_the_next_look(mounted):

@@ -113,7 +113,7 @@ def test_its_file_is_one_of_those_that_are_watched_and_refused_like_the_other(tm
     other = tmp_path / "other.yaml"
     other.write_text("qosManager: {cpuBurst: {burstRatio: 9}}")
     sources = Sources(None, (), other)
-    assert len(sources.marks()) == 1
+    assert len(sources.seen().marks) == 1
     with pytest.raises(DocumentError, match=r"other\.yaml:1: qosManager\.cpuBurst\.burstRatio"):
         sources.shadow_settings()
     other.write_text("qosManager: {cpuBurst: {burstRatio: 2}}")

@@ -45,6 +45,17 @@ def test_after_two_days_a_peak_is_foretold_ten_minutes_before_it():
     assert live(foresight, 2 * DAY + 8 * 3600 + 49 * 60, 2 * DAY + 8 * 3600 + 52 * 60).cores == 3.0
 
 
+def test_a_clock_that_was_far_ahead_takes_nothing_away_when_it_is_set_back():
+    shelf = Shelf()
+    foresight = Foresight(shelf)
+    live(foresight, 0, 2 * DAY)
+    learned = json.loads(shelf.kept)
+    # A month ahead for some minutes, and back again: no whole quarter of an hour was seen there.
+    for seconds in (2 * DAY, 32 * DAY + 60, 32 * DAY + 120, 2 * DAY + 180, 2 * DAY + 1080):
+        foresight.look(float(seconds), MIDNIGHT + seconds, [ls("api", usage=1.0)])
+    assert json.loads(shelf.kept).keys() == learned.keys() == {"shop/api"}
+
+
 def test_on_the_first_days_nothing_is_foretold():
     assert live(Foresight(None), 0, DAY).cores is None
 

@@ -438,6 +438,16 @@ class TestLatency:
         latency = of(step(bench), "api").latency
         assert (latency.p99, latency.slo, latency.trend) == (None, 0.1, None)
 
+    def test_a_p99_that_is_known_again_has_a_trend_again(self, bench):
+        self.told(bench, 0.02)
+        step(bench)
+        bench.latencies.known.clear()
+        step(bench)
+        self.told(bench, 0.02)
+        snapshot = step(bench)
+        assert of(snapshot, "api").latency.trend == pytest.approx(0.0)
+        assert "pods.default/api.latency.trend" not in snapshot.missing
+
 
 def test_a_pod_that_has_ended_is_no_longer_there(bench):
     bench.kernel.add("batch/b")

@@ -62,6 +62,17 @@ def test_it_is_judged_each_ten_seconds_from_what_lies_between():
     assert tracker.look(1301.0, [ls("api", usage=1.0, wait=0.0)]) is said
 
 
+def test_a_successor_is_not_suspected_for_what_one_of_its_name_used():
+    def pods(second):
+        return [ls("api", usage=1.0, wait=0.5 if on(second) else 0.05), be("batch-0", usage=2.0 if on(second) else 0.1, uid="u1")]
+
+    tracker = Suspicion()
+    assert minutes(tracker, pods, seconds=301)[0].suspects
+    later = [*pods(290)[:1], be("batch-0", usage=2.0, uid="u2")]
+    found = [tracker.look(1301.0 + second, later) for second in range(10)][-1]
+    assert (found[0].suspects, found[0].why_none[:18]) == ((), "not enough history")
+
+
 def test_a_pod_that_is_gone_is_forgotten():
     tracker = Suspicion()
     minutes(tracker, contended, seconds=301)
