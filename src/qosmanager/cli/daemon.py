@@ -63,7 +63,7 @@ class Written(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a person has written, as it is told from what it was before: a mark for each file (None: it is not there), and the node's labels."""
+    """What is told from what it was before: a mark for each file that a person writes (None: it is not there), and the node's labels."""
 
     marks: tuple[Mark | None, ...]
     labels: Labels | None
