@@ -23,7 +23,7 @@ def observe(state: State, snapshot: Snapshot) -> tuple[State, tuple[Outcome, ...
         return state, ()
     census = Census.of(snapshot)
     pods = {pod.key: pod for pod in snapshot.pods}
-    on_its_way = {(victim.pod, victim.uid) for victim in state.pending}
+    on_its_way = {victim.pod for victim in state.pending}  # all of them are here
     outcomes: list[Outcome] = []
     kept: list[Watch] = []
     for watch in state.watches:
@@ -45,7 +45,7 @@ def _forget_ended_victims(state: State, snapshot: Snapshot) -> State:
     return replace(state, pending=left, victim_ended=snapshot.time)
 
 
-def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod], on_its_way: set[tuple[str, str]]) -> tuple[Verdict, str]:
+def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod], on_its_way: set[str]) -> tuple[Verdict, str]:
     age = 0.0 if snapshot.time is None or watch.since is None else snapshot.time - watch.since
     pod = pods.get(watch.target)
     if pod is not None and pod.uid != watch.uid:
@@ -56,7 +56,7 @@ def _judge(watch: Watch, snapshot: Snapshot, census: Census, pods: dict[str, Pod
         case "set_cpu_limit":
             return _judge_burst(watch, pod, age)
         case "evict" if pod is not None:
-            is_over = age >= _FREED_WITHIN and (pod.key, pod.uid) not in on_its_way
+            is_over = age >= _FREED_WITHIN and pod.key not in on_its_way
             return (Verdict.INEFFECTIVE if is_over else Verdict.PENDING), f"still here after {age:.0f} s"
         case "evict":
             return _judge_freed(watch, snapshot, age)
