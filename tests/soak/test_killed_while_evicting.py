@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.skipif(WHY_NOT is not None, reason=s
 groups = pytest.fixture(real_groups)
 
 MEMORY = 200 << 20  # of the node, of which half is to be free
-CONFIG = "qosManager: {syncPeriod: 200ms, cpuEvict: {enabled: false}, memoryEvict: {targetUtilization: 0.5, minAvailable: 0.5}}"
+# By priority: which of the two has more memory yet is chance.
+MEMORY_EVICT = "{targetUtilization: 0.5, minAvailable: 0.5, order: priority}"
+CONFIG = f"qosManager: {{syncPeriod: 200ms, cpuEvict: {{enabled: false}}, memoryEvict: {MEMORY_EVICT}}}"
 PODS = {name: f"{number:08x}-aaaa-bbbb-cccc-000000000000" for number, name in enumerate(("one", "two"))}
 HOG = "import time\nheld = bytearray(76 << 20)\nfor at in range(0, len(held), 4096): held[at] = 1\ntime.sleep(600)"
 
@@ -54,8 +56,8 @@ def test_one_pod_goes_and_has_its_line(groups, tmp_path, lost):
         api.store.create("nodes", node())
         for name in ("kubepods", "kubepods/besteffort", "api", "be"):
             groups.add(name)
-        for name, uid in PODS.items():
-            api.store.create("pods", pod(name, uid=uid, labels={"koordinator.sh/qosClass": "BE"}, owner=name, priority=5500, grace=2))
+        for priority, (name, uid) in enumerate(PODS.items(), 5500):
+            api.store.create("pods", pod(name, uid=uid, labels={"koordinator.sh/qosClass": "BE"}, owner=name, priority=priority, grace=2))
             groups.add(f"kubepods/besteffort/pod{uid}")
             groups.start(f"kubepods/besteffort/pod{uid}", sys.executable, "-c", HOG)
         (tmp_path / "config.yaml").write_text(CONFIG)
