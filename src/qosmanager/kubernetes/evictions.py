@@ -54,7 +54,7 @@ _BACK_OFF = (0.5, 1.0, 2.0, 4.0)  # seconds
 _BUDGET_RESTS = 10.0  # seconds after which a disruption budget is asked again, where the server names none
 _DENIED_FOR = 60.0  # seconds for which a missing permission is believed
 _GONE_WITHIN = 120.0  # seconds beyond its grace period
-_LOOK = 1.0  # seconds between two looks at whether a pod has gone
+_LOOK = 1.0  # seconds between two looks at whether a pod has gone, or goes
 _PROBE = 5.0  # seconds between two tries while the API server is not reached
 _REFUSED_FOR_GOOD = 400  # statuses from here to 499: nothing has been done
 
@@ -74,7 +74,8 @@ class _Victim(Struct):
     stage: _Stage = _Stage.ASK
     failures: int = 0
     is_gone: bool = False  # the API server knows it no more
-    asked: Owner | None = None  # whose it was when it was asked for, while no answer says that it was refused
+    asked: Owner | None = None  # whose it was when it was asked for, while nothing tells what came of that
+    given_up: str = ""  # why it is not asked for any more: only the last look is left, at whether it happened all the same
 
     @property
     def path(self) -> str:
@@ -188,6 +189,11 @@ class ApiEvictions:
         if pod is None:
             self._refused(victim, answer, right)
             return
+        if victim.asked is not None:
+            self._take_back(victim)
+        if victim.given_up:
+            self._fail(victim, victim.given_up)
+            return
         owner = owner_of(pod)
         if why_not := self._withheld(victim.action, victim.workload, owner):
             self._events.say(withheld(victim.action, victim.workload, owner, why_not))
@@ -228,7 +234,7 @@ class ApiEvictions:
             self._not_before[victim.workload.uid] = self._clock.monotonic() + seconds
 
     def _take_back(self, victim: _Victim) -> None:
-        """It was refused: nobody was evicted."""
+        """It was refused, or the pod is there as before: nobody was evicted."""
         victim.asked = None
         self._memory.give_back(victim.workload.uid)
 
@@ -267,7 +273,7 @@ class ApiEvictions:
 
     def _wait(self, victim: _Victim) -> None:
         now = self._clock.monotonic()
-        victim.stage, victim.failures = _Stage.WAIT, 0
+        victim.stage, victim.failures, victim.asked = _Stage.WAIT, 0, None
         victim.due, victim.until = now, now + victim.workload.grace + _GONE_WITHIN
 
     def _refused(self, victim: _Victim, answer: Answer, right: Right) -> None:
@@ -283,13 +289,17 @@ class ApiEvictions:
             self._again(victim, why, retry_after(answer))
 
     def _again(self, victim: _Victim, why: str, wanted: float | None) -> None:
-        """Come back to it after a while, unless its time is over."""
+        """Come back to it after a while, unless its time is over; then once more where it may have happened, for only that is counted."""
         now = self._clock.monotonic()
         wait = max(_BACK_OFF[min(victim.failures, len(_BACK_OFF) - 1)], wanted or 0.0)
         victim.failures += 1
         victim.due = now + wait
-        if victim.due >= victim.until:
+        if victim.due < victim.until:
+            return
+        if victim.asked is None or victim.given_up:
             self._fail(victim, why)
+        else:
+            victim.given_up, victim.due = why, now + _LOOK
 
     def _fail(self, victim: _Victim, why: str) -> None:
         self._end(victim, EvictionProgress(done=False, error=why))

@@ -253,6 +253,61 @@ def test_a_server_in_trouble_for_long_has_the_next_candidate_chosen(server, node
     assert "create pods/eviction" in node.pass_time(12)["batch/rec-0"].error
 
 
+def test_what_a_server_in_trouble_never_did_is_not_counted(server):
+    server.faults.answer(500, method="POST", part="/eviction", times=99)
+    paper, clock = Paper(), HandClock()
+    with asking(server) as api:
+        node = Evicting(api, paper, clock)
+        for number in range(10):
+            node.begin(evict(f"rec-{number}"), put(server, f"rec-{number}", owner=f"owner-{number}"))
+        node.pass_time()
+        assert node.memory.evicted_lately() == 10, "while nobody knows, all count"
+        ended = node.pass_time(12)
+        assert len(ended) == 10
+        assert "create pods/eviction" in ended["batch/rec-9"].error
+        for agent in (node, Evicting(api, paper, clock)):  # and its successor
+            assert (agent.memory.evicted_lately(), agent.evictions.barred) == (0, "")
+        server.faults.clear()
+        node.begin(evict("rec-10"), put(server, "rec-10", owner="owner-0"))
+        node.pass_time()
+    assert "deletionTimestamp" in server.store.get("pods", "batch", "rec-10")["metadata"], "its owner has lost none"
+
+
+def test_an_eviction_that_was_given_up_and_happened_all_the_same_is_told_and_counted(server, node):
+    victim = put(server)
+    server.faults.answer(500, method="POST", part="/eviction", times=99)
+    node.begin(evict(), victim)
+    assert node.pass_time(7.5) == {}
+    assert (len(posted(server)), node.evictions.unsettled()) == (5, {"batch/rec-0"})
+    server.ends.delete("batch", "rec-0", {})  # the server had heard the last one
+    assert node.pass_time(2) == {}
+    assert (len(posted(server)), node.memory.evicted_lately()) == (5, 1)
+    server.ends.finish("batch", "rec-0")
+    assert node.pass_time(1)["batch/rec-0"].done
+    node.tell()
+    assert "Evicted" in [event["reason"] for event in server.events()]
+
+
+def test_an_eviction_that_nobody_can_be_asked_about_counts(server, node):
+    victim = put(server)
+    server.faults.answer(500, method="POST", part="/eviction", times=99)
+    node.begin(evict(), victim)
+    node.pass_time(7.5)
+    server.kill()
+    assert "the API server is not reached" in node.pass_time(2)["batch/rec-0"].error
+    assert node.memory.evicted_lately() == 1
+
+
+def test_an_eviction_that_is_withheld_the_second_time_is_not_counted(server, node):
+    server.faults.answer(500, method="POST", part="/pods/rec-1/eviction")
+    for number in range(2):
+        node.begin(evict(f"rec-{number}"), put(server, f"rec-{number}", owner=f"owner-{number}"))
+    node.pass_time()
+    node.evictions.use(Settings(eviction_budget=1))
+    assert "evictionBudget is 1" in node.pass_time(1)["batch/rec-1"].error
+    assert node.memory.evicted_lately() == 1
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
