@@ -34,6 +34,27 @@ OTHERS = {
     "batch.slice": "[Slice]\n",
     "job.service": "[Service]\nSlice=batch.slice\nExecStart=/bin/sh -c 'while :; do :; done'\n",
 }
+# Between its end and its next start systemd knows no group of it any more.
+AGAIN = "[Service]\nExecStart=/bin/sleep infinity\nRestart=always\nRestartSec=10s\n"
+EVICTING = """\
+import sys, time
+from pathlib import Path
+from qosmanager.linux.cgroup import Hierarchies
+from qosmanager.linux.evictions import LocalEvictions
+from qosmanager.linux.systemd import Systemd
+from qosmanager.model.actions import Evict
+from qosmanager.model.qos import Plugin, QoS
+from qosmanager.model.workload import Workload
+
+began = time.monotonic()
+evictions = LocalEvictions(Hierarchies.probe(Path("/sys/fs/cgroup")), Systemd())
+job = Workload(name="again", qos=QoS.BE, cgroup="system.slice/again.service", grace=30.0)
+action = Evict(plugin=Plugin.MEMORY_EVICT, reason="test", pod=job.key, grace=float(sys.argv[1]))
+assert evictions.begin(action, job, began) == ""
+while not evictions.poll(time.monotonic())[job.key].done:
+    time.sleep(0.05)
+print(f"grace {sys.argv[1]}: gone after {time.monotonic() - began:.2f} s")
+"""
 ORIGINALS = ("max", "100", "0")  # limit, weight, oom_score_adj of batch
 
 
@@ -272,3 +293,15 @@ def test_uninstall_stops_it_puts_everything_back_and_removes_the_units():
     assert [show(unit, "LoadState") for unit in (UNIT, TIMER)] == ["not-found"] * 2
     assert not STATE.exists()
     assert run("systemctl", "list-units", "--failed", "--plain", "--no-legend") == ""
+
+
+@pytest.mark.parametrize("grace", [0.5, 30.0])
+def test_batch_that_is_evicted_is_not_started_again(grace):
+    (UNITS / "again.service").write_text(AGAIN)
+    run("systemctl", "daemon-reload")
+    run("systemctl", "reset-failed")
+    run("systemctl", "start", "again.service")
+    wait_for("its process", lambda: Path("/sys/fs/cgroup/system.slice/again.service/cgroup.procs").read_text())
+    print(run("/opt/qosmanager/bin/python", "-c", EVICTING, str(grace)))
+    wait_for("its end", lambda: show("again.service", "ActiveState") != "deactivating")
+    assert show("again.service", "ActiveState") == "inactive", "else systemd starts it again"

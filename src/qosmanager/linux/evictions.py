@@ -1,8 +1,9 @@
 """Local eviction: ends the processes of a pod's cgroup (specification, section 9). Implements the `Evictions` port.
 
 In: a victim. Out: progress by polling; nothing blocks. The systemd unit is stopped where one owns the group; else SIGTERM to every
-process, up to the grace period, then SIGKILL (cgroup.kill on v2, freeze-kill-thaw on v1), again and again until no process is left.
-What somebody froze is thawed after SIGKILL: a task frozen by the v1 freezer does not even end.
+process. When the grace period is over, counted from the beginning, SIGKILL (cgroup.kill on v2, freeze-kill-thaw on v1), again and again
+until no process is left. Where the grace period is shortened, SIGTERM comes beside systemd's stop, which keeps the unit from being started
+again. What somebody froze is thawed after SIGKILL: a task frozen by the v1 freezer does not even end.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from qosmanager.ports import EvictionProgress, KernelFiles
 
 T = TypeVar("T")
 _HIERARCHIES = ("memory", "cpu", "cpuacct", "cpuset", "freezer", "unified")
-_SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer
-_SYSTEMD_HURRIES = 1.0  # the same where the grace period is shorter: memory runs out, and with it the room to start systemctl
+_SYSTEMD_ANSWERS = 5.0  # seconds for systemctl to answer, but no more than half of the grace period: the rest is for SIGTERM
 _KILL_LASTS = 30.0  # seconds of SIGKILL after which a pod counts as not to be ended (uninterruptible sleep)
 _FREEZE_LOOKS = 50
 _FREEZER = "freezer.state"
@@ -39,12 +39,13 @@ class _Stage(Protocol):
 
 
 class _Victim:
-    """A group and how its processes are found; the inode tells a successor of the same name apart."""
+    """A group and how its processes are found; the inode tells a successor of the same name apart. `until`: when its grace period is
+    over."""
 
-    def __init__(self, kernel: KernelFiles, group: str, grace: float) -> None:
+    def __init__(self, kernel: KernelFiles, group: str, until: float) -> None:
         self.kernel = kernel
         self.group = group
-        self.grace = grace
+        self.until = until
         there = [each for each in _HIERARCHIES if self._inode(each) is not None]
         # Not every group is used in every hierarchy: one without processes says nothing while another one has some.
         self.controller = next((each for each in there if any(_listed(kernel, group, each))), there[0] if there else None)
@@ -76,46 +77,27 @@ class _Victim:
 
 
 class _Stopping:
-    """systemd is asked to stop the unit."""
+    """systemd is asked to stop the unit, and does so with the unit's own stop commands. Where it does not answer we go on ourselves."""
 
-    def __init__(self, stop: UnitStop, now: float, grace: float) -> None:
+    def __init__(self, stop: UnitStop, until: float) -> None:
         self._stop = stop
-        self._until = now + min(_SYSTEMD_ANSWERS, max(_SYSTEMD_HURRIES, grace))
-
-    def drive(self, victim: _Victim, now: float) -> _Stage | str:
-        taken = self._stop.poll()
-        if taken is None and now < self._until:
-            return self
-        if taken is None:
-            self.abandon()
-        # systemd has the unit's own stop commands and time-outs; a grace period more and we go on ourselves.
-        return _Waiting(now + victim.grace) if taken else _Terminating(now + victim.grace)
-
-    def abandon(self) -> None:
-        """Systemd's answer is of no use any more."""
-        self._stop.abandon()
-
-
-class _Waiting:
-    """systemd stops the unit."""
-
-    def __init__(self, until: float) -> None:
         self._until = until
 
     def drive(self, victim: _Victim, now: float) -> _Stage | str:
-        del victim
-        return self if now < self._until else _Killing(now)
+        taken = self._stop.taken
+        if now < victim.until and (taken or (taken is None and now < self._until)):
+            return self
+        return _Terminating().drive(victim, now)
 
 
 class _Terminating:
     """Every process is asked once to end, also those that are born meanwhile."""
 
-    def __init__(self, until: float) -> None:
-        self._until = until
+    def __init__(self) -> None:
         self._asked: set[int] = set()
 
     def drive(self, victim: _Victim, now: float) -> _Stage | str:
-        if now >= self._until:
+        if now >= victim.until:
             return _Killing(now).drive(victim, now)
         asked = self._asked & victim.pids()
         # Only who was reached: one that is born meanwhile is asked the next time.
@@ -156,7 +138,8 @@ class LocalEvictions:
         self._victims: dict[str, tuple[_Victim, _Stage]] = {}
 
     def begin(self, action: Evict, workload: Workload, now: float) -> str:
-        """Start to end a pod; SIGTERM is sent before this returns. Return why it cannot be, or ""."""
+        """Start to end a pod; SIGTERM is sent before this returns, unless there is time for systemd to stop its unit. Return why it cannot
+        be, or ""."""
         try:
             return self._begin(action, workload, now)
         except OSError as error:
@@ -166,16 +149,20 @@ class LocalEvictions:
         if not workload.cgroup.strip("/"):
             return "its cgroup is the root, which holds the whole machine"
         grace = workload.grace if action.grace is None else min(action.grace, workload.grace)
-        victim = _Victim(self._kernel, workload.cgroup, grace)
+        victim = _Victim(self._kernel, workload.cgroup, now + grace)
         pids = victim.pids()
         if not pids and victim.controller is not None:
             # What it still holds (files in memory, or a reading of some seconds ago) is freed by no signal.
             return "no process is left in its group"
         if problem := untouchable(pids):
             return problem
-        stop = self._systemd.stop(workload.cgroup)
-        first: _Stage = _Terminating(now + grace) if stop is None else _Stopping(stop, now, grace)
-        after = first.drive(victim, now)
+        if grace < workload.grace:
+            after = _Terminating().drive(victim, now)  # before systemctl is started: memory runs out, and with it the room for that
+            self._systemd.stop(workload.cgroup)
+        else:
+            stop = self._systemd.stop(workload.cgroup)
+            first: _Stage = _Terminating() if stop is None else _Stopping(stop, now + min(_SYSTEMD_ANSWERS, grace / 2))
+            after = first.drive(victim, now)
         if isinstance(after, str):
             return after
         self._victims[action.pod] = (victim, after)
@@ -205,10 +192,7 @@ class LocalEvictions:
         if isinstance(after, str):
             return EvictionProgress(done=False, error=after)
         self._victims[key] = (victim, after)
-        done = not victim.pids()
-        if done and isinstance(after, _Stopping):
-            after.abandon()
-        return EvictionProgress(done=done)
+        return EvictionProgress(done=not victim.pids())
 
 
 def untouchable(pids: set[int]) -> str:
