@@ -30,6 +30,9 @@ class Hands(Protocol):
 
     def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]: ...
 
+    def unsettled(self) -> frozenset[str]:
+        """Keys of pods being evicted that would perhaps not go if this process ended now."""
+
 
 class Edge(Struct, frozen=True):
     """The ports that one cycle uses. `pauses` None: nobody can pause it; `thrift` None: what the agent itself uses is not looked at.

@@ -76,16 +76,17 @@ class Ways(Struct, frozen=True):
 class FastPath:
     """One runner's. `use` may be read, and `wake` called, from any thread."""
 
-    def __init__(self, ways: Ways, clock: Clock) -> None:
+    def __init__(self, ways: Ways, clock: Clock, unsettled: Callable[[], Collection[str]]) -> None:
+        """`unsettled`: keys of victims that would perhaps not go without this agent."""
         self._ways = ways
         self._clock = clock
+        self._unsettled = unsettled
         self._settings = Settings()
-        self._last: float | None = None  # when the last cycle began
+        self._last = -math.inf  # when the last cycle began
         self._early: deque[float] = deque()  # when those before their turn did, in the last second
         self._saved = SAVED
         self._saved_at = 0.0
-        self._ends: Jump | None = None  # a grace period that is over before the next cycle, and
-        self._ends_at = math.inf  # when
+        self._graces: list[tuple[float, str]] = []  # when a grace period is over that was not when the last cycle began, and whose
         self._spent_before: float | None = None  # CPU seconds of the thread when the cycle that runs was begun before its turn
         self.use = FastPathUse(reason="no cycle has finished yet")
 
@@ -107,34 +108,27 @@ class FastPath:
         return {key: each.cgroup for key, each in self._ways.placement().workloads.items() if is_latency_sensitive(each.qos)}
 
     def _follow_grace(self, record: CycleRecord) -> None:
-        """Keep which of the evictions begun is to be gone on with first."""
+        """Keep when the evictions begun are to be gone on with."""
+        if not self._settings.fast_path.enabled:
+            self._graces = []
+            return
         now = self._clock.monotonic()
         begun = {receipt.action for receipt in record.receipts if receipt.result is Result.APPLIED}
-        graces = [
-            (action.grace, action.pod)
-            for number, action in enumerate(record.plan.actions)
-            if number in begun and isinstance(action, Evict) and action.grace is not None
-        ]
-        if self._ends_at <= now:
-            self._ends_at = math.inf
-        if graces and self._settings.fast_path.enabled:
-            grace, pod = min(graces)
-            ends_at = now + max(grace, APART)
-            if ends_at < self._ends_at:
-                self._ends = Jump(pods={}, urgent=True, reason=f"the grace period of {pod} is over")
-                self._ends_at = ends_at
+        for number, action in enumerate(record.plan.actions):
+            if number in begun and isinstance(action, Evict) and action.grace is not None:
+                self._graces.append((now + action.grace, action.pod))
 
     def failed(self) -> None:
-        """The last cycle failed: the next one comes in its turn."""
+        """The last cycle failed: the next one comes in its turn, or when a grace period is over."""
         self._settle()
-        self._ends_at = math.inf
         self._ways.alarm.watch({}, self._settings.fast_path.interval)
         self._ways.alarm.guard(None, self._settings.fast_path.interval)
         self._tell(on=False, reason="the last cycle failed", how="")
 
     def began(self) -> None:
-        """A cycle begins."""
+        """A cycle begins: it goes on with every eviction whose grace period is over by now."""
         self._last = self._clock.monotonic()
+        self._graces = [each for each in self._graces if each[0] > self._last]
 
     def wake(self) -> None:
         """End a wait at once; from any thread or signal handler."""
@@ -144,13 +138,18 @@ class FastPath:
         """Wait until the next cycle is due (monotonic seconds), or return at once why one is to run now."""
         alarm, clock = self._ways.alarm, self._clock
         while (left := until - clock.monotonic()) > 0:
-            jump = alarm.wait(max(0.0, min(left, self._ends_at - clock.monotonic())))
+            ends_at = self._grace_ends_at(until)
+            jump = alarm.wait(max(0.0, min(left, ends_at - clock.monotonic())))
             now = clock.monotonic()
-            if jump is None and self._ends_at <= now < until:
-                jump, self._ends_at = self._ends, math.inf
-            if jump is None:
+            if jump is None and now < ends_at:
                 return None
-            if self._may_run(now, until, jump):
+            if until - now < APART:
+                continue  # the one in its turn will do
+            if jump is None:
+                jump = self._grace_is_over()
+            elif not self._may_run(now, jump):
+                jump = None
+            if jump is not None:
                 self._early.append(now)
                 self._spent_before = alarm.cpu_seconds()
                 self._ways.hurry(jump.pods)
@@ -158,14 +157,36 @@ class FastPath:
                 return jump
         return None
 
-    def _may_run(self, now: float, until: float, jump: Jump) -> bool:
+    def _grace_ends_at(self, until: float) -> float:
+        """Return when a cycle is to run because a grace period is over: as soon as one may, and never (infinity) where the one in its turn
+        will do."""
+        if not self._graces:
+            return math.inf
+        now = self._clock.monotonic()
+        ends_at = max(now, min(self._graces)[0], self._last + APART, self._room_at(now))
+        return math.inf if until - ends_at < APART else ends_at
+
+    def _grace_is_over(self) -> Jump | None:
+        """Return why a cycle is to run; None: whose it was has gone, or goes without this agent."""
+        over = min(self._graces)
+        if over[1] in self._unsettled():
+            return Jump(pods={}, urgent=True, reason=f"the grace period of {over[1]} is over")
+        self._graces.remove(over)
+        return None
+
+    def _room_at(self, now: float) -> float:
+        """Return when fewer than `maxPerSecond` came before their turn within a second."""
         while self._early and now - self._early[0] >= 1.0:
             self._early.popleft()
-        if until - now < APART or (self._last is not None and now - self._last < APART):
+        most = self._settings.fast_path.max_per_second
+        return now if len(self._early) < most else self._early[-most] + 1.0
+
+    def _may_run(self, now: float, jump: Jump) -> bool:
+        if now - self._last < APART:
             return False
         self._saved = min(SAVED, self._saved + SHARE * (now - self._saved_at))
         self._saved_at = now
-        if len(self._early) < self._settings.fast_path.max_per_second and (jump.urgent or self._saved > 0):
+        if self._room_at(now) <= now and (jump.urgent or self._saved > 0):
             return True
         self._tell(held_back=self.use.held_back + 1)
         return False

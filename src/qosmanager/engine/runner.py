@@ -34,7 +34,7 @@ class Runner:
 
     def __init__(self, edge: Edge, settings: Settings, state: State, listener: Listener, ways: Ways | None = None) -> None:
         """`ways`: what the fast path reaches; None: each cycle comes in its turn."""
-        self._fast = FastPath(ways or Ways(Silence(), lambda: Placement(workloads={}), lambda _: None), edge.clock)
+        self._fast = FastPath(ways or Ways(Silence(), lambda: Placement(workloads={}), lambda _: None), edge.clock, edge.hands.unsettled)
         self._edge = edge
         self._settings = settings
         self._listener = listener

@@ -38,6 +38,10 @@ class SimulatedHands:
         """Whether BE is held at all."""
         return self.be_limit < math.inf or self.be_cpus is not None
 
+    def unsettled(self) -> frozenset[str]:
+        """Nobody: what is asked to end does so by itself."""
+        return frozenset()
+
     def apply(self, plan: Plan, placement: Placement, snapshot: Snapshot, now: float) -> tuple[Receipt, ...]:
         """Do a plan. `placement`, `snapshot` and `now` say nothing that the node does not know."""
         del placement, snapshot, now

@@ -17,7 +17,7 @@ from qosmanager.engine.runner import Runner
 from qosmanager.engine.thrift import Thrift
 from qosmanager.model.actions import Evict, Receipt, Result
 from qosmanager.model.own_use import OwnUse
-from qosmanager.model.qos import Mode, QoS
+from qosmanager.model.qos import Mode, Plugin, QoS
 from qosmanager.model.state import State
 from qosmanager.model.workload import Placement, Workload
 from qosmanager.ports import AlarmCost, CannotListenError, Earlier, Jump, MemoryGuard
@@ -82,6 +82,7 @@ class Node:
         self.pods = (ls(usage=2.0, request=4.0), be(usage=6.0))
         self.figures = {}
         self.ends = 1002.5
+        self.under_way: set[str] = set()
         placement = Placement(workloads={"shop/api": API, "batch/etl": ETL})
         self.ways = Ways(
             self.alarm, lambda: placement, lambda pods: self.hurried.append(self.clock.now) if pods is self.alarm.jump.pods else None
@@ -110,6 +111,9 @@ class Node:
     def apply(self, plan, placement, snapshot, now):
         del plan, placement, snapshot, now
         return ()
+
+    def unsettled(self):
+        return frozenset(self.under_way)
 
     def cycle_done(self, record, settings):
         del settings
@@ -221,7 +225,7 @@ def test_it_is_off_while_the_agent_spares_the_node():
 def used(settings, reading, own=None):
     node = Node()
     node.sample = lambda: (reading, Placement(workloads={}))
-    fast = FastPath(node.ways, node.clock)
+    fast = FastPath(node.ways, node.clock, node.unsettled)
     record = run_cycle(Edge(node, node, node.clock), Turn(number=1), State(), settings)
     fast.after(replace(record, own=own), settings)
     assert not fast.use.on
@@ -295,6 +299,7 @@ class Running(Node):
             if isinstance(action, Evict)
         )
         self.begun += len(receipts)
+        self.under_way |= {receipt.pod for receipt in receipts}
         return receipts
 
 
@@ -302,7 +307,7 @@ class Running(Node):
     ("lasts", "at"),
     [
         (0.8, [0.0, 0.41, 1.0]),  # half of it after the cycle, which took 10 ms
-        (0.02, [0.0, 0.06, 1.0]),  # never within 50 ms of another cycle
+        (0.02, [0.0, 0.05, 1.0]),  # never within 50 ms of another cycle
         (1.94, [0.0, 1.0]),  # as good as in its turn
     ],
 )
@@ -318,6 +323,71 @@ def test_a_cycle_in_between_does_not_make_a_grace_period_longer():
     node = Running(1.6, 1000.3)
     node.ends, node.alarm.jump = 1000.5, SHORT
     assert node.run() == [0.0, 0.3, 0.81, 1.0]
+
+
+def test_a_grace_period_that_is_over_when_there_were_too_many_cycles_ends_as_soon_as_there_may_be_another():
+    node = Running(0.8, 1000.3)
+    node.alarm.jump = SHORT
+    assert node.run(Settings(sync_period=3.0, fast_path=FastPathSettings(max_per_second=1))) == [0.0, 0.3, 1.3, 3.0]
+    assert causes(node) == ["", SHORT.reason, "the grace period of batch/etl is over", ""]
+
+
+class Ending:
+    """A fast path that is told of cycles which begin to evict."""
+
+    def __init__(self, *under_way):
+        self.node = Node()
+        self.node.lasting = 0.0
+        self.node.under_way = set(under_way)
+        self.fast = FastPath(self.node.ways, self.node.clock, self.node.unsettled)
+        self.record = run_cycle(Edge(self.node, self.node, self.node.clock), Turn(number=1), State(), Settings())
+
+    def cycle(self, at, pod="", grace=0.0, lasts=0.0):
+        self.node.clock.now = at
+        self.fast.began()
+        self.node.clock.now += lasts
+        actions = (Evict(plugin=Plugin.MEMORY_EVICT, reason="test", pod=pod, grace=grace),) if pod else ()
+        receipts = tuple(Receipt(target=pod, result=Result.APPLIED, action=0, pod=pod) for _ in actions)
+        self.fast.after(replace(self.record, plan=replace(self.record.plan, actions=actions), receipts=receipts), Settings())
+
+    def next(self):
+        """Return when, of those before 1001.0, the next cycle comes and why."""
+        jump = self.fast.wait(1001.0)
+        return round(self.node.clock.now - 1000, 3), jump and jump.reason
+
+
+def test_each_grace_period_ends_on_time():
+    ending = Ending("batch/a", "batch/b")
+    ending.cycle(1000.0, "batch/a", 0.8)
+    ending.cycle(1000.3, "batch/b", 0.2)
+    assert ending.next() == (0.5, "the grace period of batch/b is over")
+    ending.cycle(1000.5)
+    assert ending.next() == (0.8, "the grace period of batch/a is over")
+    ending.cycle(1000.8)
+    assert ending.next() == (1.0, None)
+
+
+def test_a_grace_period_that_is_over_while_a_cycle_runs_ends_with_another_one():
+    ending = Ending("batch/a")
+    ending.cycle(1000.0, "batch/a", 0.3)
+    ending.cycle(1000.29, lasts=0.02)  # it may have looked at the victim before
+    assert ending.next() == (0.34, "the grace period of batch/a is over")
+
+
+def test_a_cycle_that_fails_makes_no_grace_period_longer():
+    ending = Ending("batch/a")
+    ending.cycle(1000.0, "batch/a", 0.5)
+    ending.node.clock.now = 1000.2
+    ending.fast.began()
+    ending.fast.failed()
+    assert ending.next() == (0.5, "the grace period of batch/a is over")
+
+
+def test_no_cycle_comes_for_who_is_gone_or_goes_without_the_agent():
+    ending = Ending("batch/b")
+    ending.cycle(1000.0, "batch/a", 0.3)
+    ending.cycle(1000.1, "batch/b", 0.5)
+    assert ending.next() == (0.6, "the grace period of batch/b is over")
 
 
 def test_without_the_fast_path_a_grace_period_ends_in_its_turn():

@@ -42,6 +42,9 @@ class Node1:
         del plan, placement, snapshot, now
         return ()
 
+    def unsettled(self):
+        return frozenset()
+
     def cycle_done(self, record, settings) -> None:
         del settings
         self.lags.append(record.own.lag)

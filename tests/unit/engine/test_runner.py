@@ -59,6 +59,9 @@ class Answering:
         self.plans.append(plan)
         return tuple(Receipt(target="BE", result=self.result, action=index) for index in range(len(plan.actions)))
 
+    def unsettled(self):
+        return frozenset()
+
 
 class Noting:
     def __init__(self, runner_after: int = 0) -> None:
